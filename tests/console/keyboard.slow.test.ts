@@ -10,10 +10,10 @@ describe.skipIf(!canBrowse)('whoever works with the keyboard', () => {
     const { page, complaints } = await open(server.url, { at: '/runs' })
 
     await page.getByLabel('Server token').fill('secret')
-    expect(await page.title()).toBe('Sign in to the server · Bureau')
+    await expect.poll(() => page.title()).toBe('Sign in to the server · Bureau')
     await page.keyboard.press('Enter')
     await expect.poll(() => focused(page)).toBe('h1 Runs')
-    expect(await page.title()).toBe('Runs · Bureau')
+    await expect.poll(() => page.title()).toBe('Runs · Bureau')
     const search = page.getByRole('combobox', { name: /^Search/ })
     await page.keyboard.press('Control+k')
     await search.fill('settings')
@@ -27,7 +27,7 @@ describe.skipIf(!canBrowse)('whoever works with the keyboard', () => {
     await page.getByRole('link', { name: 'Inbox' }).press('Enter')
     await expect.poll(() => focused(page)).toBe('h1 Inbox')
 
-    expect(await page.title()).toBe('Inbox · Bureau')
+    await expect.poll(() => page.title()).toBe('Inbox · Bureau')
     expect(complaints).toEqual([])
   })
 
@@ -63,6 +63,6 @@ describe.skipIf(!canBrowse)('whoever works with the keyboard', () => {
     await page.getByRole('link', { name: 'To the first page' }).press('Enter')
 
     await expect.poll(() => focused(page)).toBe('h1 Playground')
-    expect(await page.title()).toBe('Playground · Bureau')
+    await expect.poll(() => page.title()).toBe('Playground · Bureau')
   })
 })

@@ -1,6 +1,6 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { deliverNotifications } from '@bureau/platform/testing'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { hold, text, toolCall } from '../support/fake-provider.ts'
 import { Receiver } from '../support/receiver.ts'
@@ -46,7 +46,7 @@ async function sendInVain(platform: Served, client: TestClient, path: string): P
 
 function untilFailing(platform: Served, runId: string): Promise<void> {
   const failing = `SELECT 1 FROM push_configs WHERE run_id = '${runId}' AND failing_since IS NOT NULL`
-  return vi.waitFor(async () => expect(await platform.rows(failing)).toHaveLength(1))
+  return expect.poll(() => platform.rows(failing)).toHaveLength(1)
 }
 
 const pushTo = (url: string, more: Json = {}): Json => ({ taskPushNotificationConfig: { url, ...more } })
@@ -119,7 +119,7 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
     await ask(client, 'CreateTaskPushNotificationConfig', unwanted)
     for (const _ of ['once', 'again']) await ask(client, 'DeleteTaskPushNotificationConfig', unwanted)
     gate.release()
-    await vi.waitFor(async () => expect((await client.get(`/v1/runs/${taskId}`)).body.status).toBe('completed'))
+    await expect.poll(async () => (await client.get(`/v1/runs/${taskId}`)).body.status).toBe('completed')
 
     const late = await ask(client, 'CreateTaskPushNotificationConfig', { taskId, url: hooks.url + path })
 
@@ -137,11 +137,9 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
     const { id } = await send(client, 'Work', pushTo(hooks.url + path))
     const settled = async (attempts: number): Promise<void> => {
       await receiver.until(path, attempts)
-      await vi.waitFor(async () => {
-        const [row] = await platform.rows(`SELECT failing_since IS NOT NULL AS failing, attempts, closed_at IS NOT NULL
-          AS closed FROM push_configs WHERE run_id = '${id}'`)
-        expect(row).toEqual({ failing: true, attempts, closed: attempts === 3 })
-      })
+      const state = `SELECT failing_since IS NOT NULL AS failing, attempts, closed_at IS NOT NULL AS closed
+        FROM push_configs WHERE run_id = '${id}'`
+      await expect.poll(() => platform.rows(state)).toEqual([{ failing: true, attempts, closed: attempts === 3 }])
     }
     await settled(1)
     await retryNow(id)
@@ -225,11 +223,12 @@ describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that ha
     await receiver.until(path, 1)
     await gone.close()
 
-    await vi.waitFor(async () => {
+    const delivered = async () => {
       await left.rows(`UPDATE push_configs SET next_at = now() WHERE run_id = '${id}'`)
       await deliverNotifications(left.platform)
-      expect(receiver.at(path)).toHaveLength(2)
-    })
+      return receiver.at(path)
+    }
+    await expect.poll(delivered).toHaveLength(2)
 
     expect(stateOf(receiver.at(path)[1]!)).toBe('TASK_STATE_COMPLETED')
   })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { connectRedis } from '@bureau/runtime'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { CuttingProxy } from '../faults/cutting-proxy.ts'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -32,7 +32,7 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes while Redis is awa
     expect(followed.frames.at(-1)?.event).toBe('end')
 
     redis.open()
-    await vi.waitFor(async () => expect(await readiness()).toEqual({ status: 'ok' }), 10_000)
+    await expect.poll(readiness).toEqual({ status: 'ok' })
     const nextGate = first.provider.gate()
     first.provider.script([textDeltas(['Four ', hold(nextGate), 'five.'])])
     const next = await here.complete()

@@ -10,7 +10,7 @@ import {
   readUIMessageStream,
   type UIMessage,
 } from 'ai'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { bureauTransport, chatMessages, withArguments } from './ai-sdk.ts'
 import { startPlatform } from '../../../tests/platform/support/test-platform.ts'
@@ -312,7 +312,7 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const { cut, fetch } = cuttableFetch()
     const chat = new PlainChat(open(memoryStorage(), fetch, []))
     const sent = chat.sendMessage({ text: 'Where is order 7?' })
-    await vi.waitFor(() => expect(said(chat.messages).at(-1)).toBe('assistant: It is'))
+    await expect.poll(() => said(chat.messages).at(-1)).toBe('assistant: It is')
     cut()
     await sent
     expect(chat.error?.message).toBe('The connection was lost.')
@@ -358,7 +358,7 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     const chat = new PlainChat(open(memoryStorage()))
     await chat.sendMessage({ text: 'Hi' })
     const stopped = chat.sendMessage({ text: 'Where is order 7?' })
-    await vi.waitFor(() => expect(said(chat.messages).at(-1)).toBe('assistant: It is'))
+    await expect.poll(() => said(chat.messages).at(-1)).toBe('assistant: It is')
     await chat.stop()
     await stopped
     await (next === 'regenerate' ? chat.regenerate() : chat.sendMessage({ text: 'And order 8?' }))

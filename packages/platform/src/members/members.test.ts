@@ -1,6 +1,6 @@
 import type { Member } from '@bureau/protocol'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.contract.ts'
 import type { Page } from '../db/page.ts'
@@ -445,13 +445,13 @@ describe.runIf(ENGINES.includes('postgres'))(
       await other.query(`BEGIN; SET LOCAL app.access = 'system'; ${block({ ownerId, integrationId })}`)
 
       const changing = change({ ownerId, integrationId })
-      await vi.waitUntil(async () => (await waiting()) === 1)
+      await expect.poll(waiting).toBe(1)
       const changes = { defaultAllowance: parseAllowancePolicy({ messages: 2 }) }
       let isUpdated = false
       const updating = platform.db
         .run(updateIntegration, { ownerId, integrationId, actor: 'key', changes })
         .finally(() => (isUpdated = true))
-      await vi.waitUntil(async () => isUpdated || (await waiting()) === 2)
+      await expect.poll(async () => isUpdated || (await waiting()) === 2).toBe(true)
       await other.query('ROLLBACK')
       await Promise.all([changing, updating])
 
