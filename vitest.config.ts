@@ -26,8 +26,8 @@ export default defineConfig({
     // Limits end what hangs: a machine at a third of its speed must not come near them.
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    // What is waited for comes in milliseconds, or in seconds on a machine that others use too.
-    expect: { poll: { timeout: 15_000 } },
+    // What is waited for comes in milliseconds, or in seconds on a machine that others use too. Tests have no shorter limits of their own.
+    expect: { poll: { timeout: 30_000 } },
     // On CI the totals are also written down; .ci/run says where, and prints them as its last line.
     reporters: process.env['CI'] ? ['default', 'json'] : ['default'],
     outputFile: { json: 'coverage/results/latest.json' },
@@ -61,6 +61,7 @@ export default defineConfig({
           include: only('slow'),
           testTimeout: 300_000,
           hookTimeout: 300_000,
+          expect: { poll: { timeout: 90_000 } },
           maxWorkers: availableParallelism(),
           // After the fast tests, so that neither makes the other miss its time limit.
           sequence: { groupOrder: 1 },

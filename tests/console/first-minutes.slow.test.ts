@@ -51,7 +51,7 @@ describe.skipIf(!canBrowse)('the first minutes', () => {
     await page.keyboard.press('Enter')
     await page.getByText('It said: Good morning.').waitFor()
     writeFileSync(file, agencySaying('Good evening.'))
-    await expect.poll(() => bureau.output().split('Bureau is ready').length, { timeout: 60_000 }).toBe(3)
+    await expect.poll(() => bureau.output().split('Bureau is ready').length).toBe(3)
     await page.getByRole('textbox', { name: 'Message' }).fill('Hello again')
     await page.keyboard.press('Enter')
     await page.getByText('It said: Good evening.').waitFor()

@@ -19,7 +19,7 @@ describe.skipIf(!canBrowse)('the guide in the console', () => {
     await page.getByRole('link', { name: 'outlive the page' }).click()
     await page.getByRole('heading', { name: 'Streams', level: 1 }).waitFor()
     const heading = page.getByRole('heading', { name: 'Leaving and coming back' })
-    await expect.poll(async () => (await heading.boundingBox())?.y ?? 9_999, { timeout: 60_000 }).toBeLessThan(200)
+    await expect.poll(async () => (await heading.boundingBox())?.y ?? 9_999).toBeLessThan(200)
     await page.goto(`${server.url}/console/#/guide/examples/README.md`)
     await page.getByRole('heading', { name: 'Examples', level: 1 }).waitFor()
 
@@ -75,6 +75,6 @@ describe.skipIf(!canBrowse)('the guide in the console', () => {
     await page.getByRole('button', { name: 'Try again', exact: true }).click()
     await page.getByRole('heading', { name: 'Errors', level: 1 }).waitFor()
 
-    await expect.poll(() => page.getByText('The server cannot be reached.').count(), { timeout: 60_000 }).toBe(0)
+    await expect.poll(() => page.getByText('The server cannot be reached.').count()).toBe(0)
   })
 })

@@ -122,7 +122,7 @@ describe.skipIf(!canBrowse)('long chats', () => {
             await page.keyboard.press('Home')
             return page.getByText('Question 0', { exact: true }).count()
           },
-          { interval: 500, timeout: 20_000 },
+          { interval: 500 },
         )
         .toBe(1)
     })

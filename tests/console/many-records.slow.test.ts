@@ -107,12 +107,12 @@ describe.skipIf(!canBrowse)('with ten thousand runs and files, a thousand member
         expect(await rowCount(page, label)).toBe(100)
         await page.getByRole('button', { name: 'Load more' }).focus()
         await page.keyboard.press('Enter')
-        await expect.poll(() => rowCount(page, label), { timeout: 60_000 }).toBe(200)
+        await expect.poll(() => rowCount(page, label)).toBe(200)
       }
       const first = await table(page, label).getByRole('row').nth(1).innerText()
       await table(page, label).focus()
       await page.keyboard.press('End')
-      if (isLong) await expect.poll(() => table(page, label).getByText(first).count(), { timeout: 60_000 }).toBe(0)
+      if (isLong) await expect.poll(() => table(page, label).getByText(first).count()).toBe(0)
 
       // Rows have their height once they are seen, which moves the end.
       const lastRow = async (): Promise<string | null> => {
@@ -153,9 +153,7 @@ describe.skipIf(!canBrowse)('with ten thousand runs and files, a thousand member
     const { page, complaints } = await openAt('/platform/runs')
     await page.getByRole('combobox', { name: 'Status' }).selectOption('failed')
     await expect
-      .poll(async () => new Set(await table(page, 'Runs').getByRole('row').locator('td:first-child').allInnerTexts()), {
-        timeout: 20_000,
-      })
+      .poll(async () => new Set(await table(page, 'Runs').getByRole('row').locator('td:first-child').allInnerTexts()))
       .toEqual(new Set(['failed']))
     await page.getByRole('combobox', { name: 'Integration' }).selectOption(tenant.integrationId)
     await page.reload()
@@ -171,18 +169,13 @@ describe.skipIf(!canBrowse)('with ten thousand runs and files, a thousand member
     await page.getByRole('textbox', { name: 'Consumer' }).fill('seeded-000003')
     await page.keyboard.press('Enter')
     await expect
-      .poll(
-        async () => (await table(page, 'Chats').getByText('seeded-000003').count()) > 1 && rowCount(page, 'Chats'),
-        {
-          timeout: 20_000,
-        },
-      )
+      .poll(async () => (await table(page, 'Chats').getByText('seeded-000003').count()) > 1 && rowCount(page, 'Chats'))
       .toBeLessThan(100)
   })
 
   test('a chat of 5,000 messages opens, and is searched by keyboard', async () => {
     const { page, complaints, barriers } = await openAt(`/platform/chats/${tenant.longChat}`)
-    await page.getByText('Question 1', { exact: true }).waitFor({ timeout: 60_000 })
+    await page.getByText('Question 1', { exact: true }).waitFor()
     await page.getByRole('button', { name: 'Find in this conversation' }).waitFor()
     expect(await page.getByText(/^(?:Question|Answer) \d+$/).count()).toBeLessThan(60)
 
@@ -217,7 +210,7 @@ describe.skipIf(!canBrowse)('with ten thousand runs and files, a thousand member
           if ((await again.count()) > 0) await again.first().click()
           return page.getByRole('alert').count()
         },
-        { interval: 500, timeout: 20_000 },
+        { interval: 500 },
       )
       .toBe(0)
     await table(page, label).getByRole('row').nth(1).waitFor()

@@ -461,7 +461,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
       document.querySelector('textarea').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
     }`)
     const removes = page.getByRole('button', { name: /^Remove / })
-    await expect.poll(() => removes.count(), { timeout: 10_000 }).toBe(2)
+    await expect.poll(() => removes.count()).toBe(2)
   })
 
   test('text that is dropped on the field is written there', async () => {
@@ -724,9 +724,9 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const { page } = await open(server.url, { at: '/play/team?panel=events', ...tablet })
 
     const panel = page.getByRole('complementary', { name: 'Events' })
-    await panel.getByRole('button', { name: 'Close' }).click({ timeout: 15_000 })
+    await panel.getByRole('button', { name: 'Close' }).click()
     await panel.waitFor({ state: 'detached' })
-    await page.getByRole('button', { name: 'More about this chat' }).click({ timeout: 15_000 })
+    await page.getByRole('button', { name: 'More about this chat' }).click()
     await page.getByRole('menuitem', { name: 'Compare with another' }).press('Escape')
     await page.getByRole('button', { name: 'Chats' }).click()
     await page.getByRole('dialog', { name: 'Chats' }).waitFor()

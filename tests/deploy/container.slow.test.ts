@@ -170,7 +170,7 @@ describe.skipIf(why !== undefined)('the image of deploy/Dockerfile', () => {
 
     const exited = once(child, 'exit')
     child.kill('SIGTERM')
-    await expect.poll(() => runIn(image, { volume, env }, image.healthcheck), { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => runIn(image, { volume, env }, image.healthcheck)).toBe(1)
     expect((await ask(url)).status).toBe(503)
     gate.release()
     await stream.all()

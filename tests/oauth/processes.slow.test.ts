@@ -145,7 +145,7 @@ describe.runIf(reachable)('two processes with Redis', () => {
     await expect(stream.all()).rejects.toThrow('terminated')
 
     await expect
-      .poll(async () => (await second.get(`/auth/status/${state}`, 'ada')).status, { timeout: 40_000, interval: 500 })
+      .poll(async () => (await second.get(`/auth/status/${state}`, 'ada')).status, { interval: 500 })
       .toBe('error:abandoned')
     const answer = await fetch(callbackUrl)
     expect(answer.status).toBe(400)

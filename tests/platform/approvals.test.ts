@@ -59,7 +59,7 @@ const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { a
 /** How a run ended; it is waited for. */
 async function untilEnded(client: TestClient, runId: string): Promise<Json> {
   await expect
-    .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status, { timeout: 25_000 })
+    .poll(async () => (await client.get(`/v1/runs/${runId}`)).body.status)
     .toMatch(/completed|failed|cancelled/)
   return (await client.get(`/v1/runs/${runId}?include=output`)).body
 }
@@ -467,7 +467,7 @@ describe.each(ENGINES)('on %s', (engine) => {
     expect(run.status).toBe('completed')
     expect((await active()).active_runs).toBe(0)
     expect(await served.violations()).toEqual([])
-  }, 30_000)
+  })
 })
 
 describe.each(ENGINES)('in time on %s', (engine) => {
@@ -491,7 +491,7 @@ describe.each(ENGINES)('in time on %s', (engine) => {
     const topics = await served.rows(`SELECT topic FROM outbox WHERE owner_id = '${client.ownerId}' ORDER BY id`)
     expect(topics.map(({ topic }) => topic)).toEqual(['run.waiting', 'run.approval_expired', 'run.completed'])
     expect(carriedOut).toEqual([])
-  }, 30_000)
+  })
 })
 
 const REDIS = new URL(process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379')
@@ -535,7 +535,6 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
       expect(rest.ids[0]).toBeGreaterThan(ids.at(-1)!)
       expect(await first.violations()).toEqual([])
     },
-    30_000,
   )
 
   test('a page that comes while a run waits gets its whole stream and its end at once, at each process', async () => {

@@ -121,7 +121,7 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('a page that holds nothing
       const { headers: answered } = await fetch(`${platform.url}/v1/chats`, { method: 'OPTIONS', headers })
       return answered.get('access-control-allow-origin') === origin
     }
-    await expect.poll(isKnown, { timeout: 15_000 }).toBe(true)
+    await expect.poll(isKnown).toBe(true)
     const { body } = await (
       await tokenOf(client, 'ada')
     ).post('/create_new_chat', {

@@ -200,7 +200,7 @@ test('after a kill -9 calls of tool servers are made again where a trusted serve
   )
   provider.script([asked, text('Done.')])
   const stream = await installation.client(killed.url).complete()
-  await expect.poll(() => tools.calls.size, { timeout: 20_000 }).toBe(6)
+  await expect.poll(() => tools.calls.size).toBe(6)
 
   killed.child.kill('SIGKILL')
   await stream.all().catch(() => {})

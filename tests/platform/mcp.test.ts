@@ -101,9 +101,7 @@ describe.each(REVISIONS)('the platform for an MCP client of revision %s', (_, mo
     await client.close()
 
     await platform.provider.waitForAborts(1)
-    await expect
-      .poll(async () => (await owner.get('/v1/runs')).body.data[0].status, { timeout: 10_000 })
-      .toBe('cancelled')
+    await expect.poll(async () => (await owner.get('/v1/runs')).body.data[0].status).toBe('cancelled')
   })
 
   test('refuses who has no key, in the shape of the protocol', async () => {
@@ -235,6 +233,6 @@ describe('approvals and objects through MCP', () => {
     expect(status).toBe('waiting')
     const decided = await owner.post(`/v1/runs/${runId}/approvals`, [{ callId: 'call_p', approve: true }])
     expect(decided.status).toBe(200)
-    await expect.poll(async () => (await onlyRun(owner)).status, { timeout: 10_000 }).toBe('completed')
+    await expect.poll(async () => (await onlyRun(owner)).status).toBe('completed')
   })
 })

@@ -122,7 +122,7 @@ test('a run that waits for a person counts once for what it has spent', async ()
   await client.post(`/v1/runs/${stream.runId}/approvals`, [{ callId: 'call_1', approve: true }])
 
   const ended = async (): Promise<unknown> => (await client.get(`/v1/runs/${stream.runId}`)).body.status
-  await expect.poll(ended, { timeout: 10_000 }).toBe('completed')
+  await expect.poll(ended).toBe('completed')
   const headers = { authorization: `Bearer ${OPERATOR_KEY}` }
   const metrics = await (await fetch(`${platform.url}/v1/admin/metrics`, { headers })).text()
   expect(metrics).toContain('bureau_model_requests_total{agent="CEO",outcome="ok"} 2')

@@ -50,7 +50,7 @@ const create = async (client: TestClient, body: object): Promise<Json> => {
 const read = async (client: TestClient, id: string): Promise<Json> => (await ask(client, 'GET', `/${id}`)).body
 
 const untilDone = async (client: TestClient, id: string): Promise<Json> => {
-  await expect.poll(async () => (await read(client, id)).status, { timeout: 15_000 }).not.toBe('in_progress')
+  await expect.poll(async () => (await read(client, id)).status).not.toBe('in_progress')
   return read(client, id)
 }
 

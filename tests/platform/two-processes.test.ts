@@ -234,7 +234,7 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await hasRedis()))('two proce
     expect(sent).toMatchObject([{ output: 'The clerk says so.' }])
     gate.release()
     expect(await second.violations()).toEqual([])
-  }, 40_000)
+  })
 
   test('a process that stops leaves the runs of others to them: its own close does not wait for their ends', async () => {
     const [first, second] = await startTwo()

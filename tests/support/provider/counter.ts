@@ -1,3 +1,6 @@
+/** As for all that is waited for: see `poll` in vitest.config.ts. */
+const PATIENCE_MS = 30_000
+
 /** A count that only grows and that a test can wait for, so that no test has to sleep. */
 export class Counter {
   readonly #noun: string
@@ -21,10 +24,9 @@ export class Counter {
   /**
    * Resolves once the count is `count` or more; at once when it already is.
    *
-   * @param timeoutMs - Longest wait in milliseconds. Default 10_000.
    * @throws Error naming how far the count came, when the time is over.
    */
-  reach(count: number, timeoutMs = 10_000): Promise<void> {
+  reach(count: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (finish: () => void): void => {
         clearTimeout(timer)
@@ -35,9 +37,9 @@ export class Counter {
         if (this.#value >= count) settle(resolve)
       }
       const timer = setTimeout(() => {
-        const message = `Waited ${timeoutMs} ms for ${count} ${this.#noun}, saw ${this.#value}.`
+        const message = `Waited ${PATIENCE_MS} ms for ${count} ${this.#noun}, saw ${this.#value}.`
         settle(() => reject(new Error(message)))
-      }, timeoutMs)
+      }, PATIENCE_MS)
       this.#waiting.add(look)
       look()
     })

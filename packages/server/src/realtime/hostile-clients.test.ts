@@ -21,7 +21,6 @@ const refund = new Agent({ name: 'Refunds', instructions: 'You give money back.'
 const desk = new Agent({ name: 'Desk', instructions: 'You are the desk.', tools: [slow] })
 const agencies = { shop: new Agency({ entryPoint: desk, flows: [[desk, refund, 'handoff']] }) }
 const PATH = '/shop/realtime'
-const PATIENCE = { timeout: 10_000 }
 
 async function openSessions(server: RealtimeServer): Promise<number> {
   const line = (await server.get('/metrics')).match(/^bureau_realtime_sessions\{agency="shop"\} (\d+)$/m)
@@ -29,10 +28,8 @@ async function openSessions(server: RealtimeServer): Promise<number> {
 }
 
 async function untilAllLeft(server: RealtimeServer): Promise<void> {
-  await expect.poll(() => openSessions(server), PATIENCE).toBe(0)
-  await expect
-    .poll(() => server.provider.sessions.every(({ closeCode }) => closeCode !== undefined), PATIENCE)
-    .toBe(true)
+  await expect.poll(() => openSessions(server)).toBe(0)
+  await expect.poll(() => server.provider.sessions.every(({ closeCode }) => closeCode !== undefined)).toBe(true)
   server.provider.forget()
 }
 

@@ -85,7 +85,7 @@ test('the end of a session is logged with what it has spent, interrupted answers
 
   client.socket.close()
 
-  await expect.poll(async () => (await readMetrics(server)).get(OPEN), { timeout: 10_000 }).toBe(0)
+  await expect.poll(async () => (await readMetrics(server)).get(OPEN)).toBe(0)
   gate.release()
   expect((await readMetrics(server)).get(ENDED)).toBe(1)
   const records = JSON.parse(await server.get('/get_logs?log_id=call-1'))
@@ -107,7 +107,7 @@ test('a session that never began and one without usage count as nothing spent', 
   await refused.closed
   client.socket.close()
 
-  await expect.poll(async () => (await readMetrics(server)).get(OPEN), { timeout: 10_000 }).toBe(0)
+  await expect.poll(async () => (await readMetrics(server)).get(OPEN)).toBe(0)
   const metrics = await readMetrics(server)
   expect(metrics.get(ENDED)).toBe(2)
   expect(metrics.get(`bureau_tokens_total{${spentBy('Desk')},type="input"}`)).toBe(0)

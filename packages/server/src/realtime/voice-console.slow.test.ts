@@ -76,7 +76,7 @@ describe.skipIf(!canBrowse)('talking in the playground', () => {
     await page.getByRole('textbox', { name: 'Message' }).waitFor()
     await page.evaluate('allow()')
     const isOff = `window.stream?.getTracks().every(({ readyState }) => readyState === 'ended')`
-    await expect.poll(() => page.evaluate(isOff), { timeout: 20_000 }).toBe(true)
+    await expect.poll(() => page.evaluate(isOff)).toBe(true)
   })
 
   test('says when the server cannot talk to its provider, and goes back to writing', async () => {
