@@ -3,7 +3,8 @@ import { readdirSync } from 'node:fs'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { Client } from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { registerMembers } from '../members/register-members.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import { AGENCIES, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
 import { PostgresDatabase } from './database.postgres.ts'
@@ -130,14 +131,31 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL over a wire that breaks
     await counted.close()
   })
 
-  test('a crowd of admissions over a database that is 100 ms away is admitted, on the few connections behind a pooler', async () => {
+  /** The database, 100 ms away. */
+  async function openDistant(): Promise<PostgresDatabase> {
     const far = new BreakingProxy(platform.url)
     far.delayMs = 50
     const distant = new PostgresDatabase({ url: await far.listen(), keepStatements: false })
+    onTestFinished(async () => {
+      await distant.close()
+      await far.close()
+    })
+    return distant
+  }
+
+  test('a crowd of admissions over a database that is 100 ms away is admitted, on the few connections behind a pooler', async () => {
+    const distant = await openDistant()
     const answers = await Promise.allSettled(Array.from({ length: 30 }, (_, key) => distant.run(admitUnderLock, key)))
     expect(answers.filter(({ status }) => status === 'rejected')).toEqual([])
-    await distant.close()
-    await far.close()
+  })
+
+  test('of two lists with the same consumers, neither waits for as long as the other has members, 100 ms away', async () => {
+    const distant = await openDistant()
+    const members = Array.from({ length: 40 }, (_, number) => ({ consumerId: `far-${number}` }))
+    const { ownerId, integrationId } = tenant
+    const register = () => distant.run(registerMembers, { ownerId, integrationId, actor: 'key_1', members })
+    const lists = await Promise.all([register(), register()])
+    expect(lists.flat().filter(({ status }) => status === 'created')).toHaveLength(40)
   })
 
   const stored = (name: string): Promise<unknown> => platform.db.run(countThings, name)

@@ -37,10 +37,12 @@ export const registerMember = tenantOperation(
   ): Promise<{ created: boolean; member: Member }> => {
     const integration = await holdIntegration(tx, args)
     if (!integration) throw new ServiceError('integration_not_found')
-    const created = await register(tx, integration, member)
-    if (created !== undefined) await recordCreated(tx, args, [created])
+    await requireValid(tx, member)
+    const created = await insert(tx, integration, [member])
+    if (created.size === 0) await requireEqual(tx, args, member)
+    await recordCreated(tx, args, created)
     const view = await getMemberView(tx, { ...args, consumerId: member.consumerId })
-    return { created: created !== undefined, member: view }
+    return { created: created.size > 0, member: view }
   },
 )
 
@@ -53,65 +55,92 @@ export const registerMembers = tenantOperation(
   ): Promise<RegisteredMember[]> => {
     const integration = await holdIntegration(tx, args)
     if (!integration) throw new ServiceError('integration_not_found')
-    const results = new Map<NewMember, RegisteredMember>()
-    const ids: string[] = []
-    // All in one order: otherwise two lists with the same consumers would wait for each other.
-    for (const member of members.toSorted(byConsumer)) {
+    const refusals = new Map<NewMember, ErrorCode | undefined>()
+    for (const member of members) refusals.set(member, await refusalOf(requireValid(tx, member)))
+    const valid = members.filter((member) => refusals.get(member) === undefined)
+    const created = await insert(tx, integration, valid)
+    await recordCreated(tx, args, created)
+    const results: RegisteredMember[] = []
+    for (const member of members) {
       const { consumerId } = member
-      try {
-        const created = await register(tx, integration, member)
-        if (created !== undefined) ids.push(created)
-        results.set(member, { consumerId, status: created === undefined ? 'exists' : 'created' })
-      } catch (error) {
-        if (!(error instanceof ServiceError)) throw error
-        results.set(member, { consumerId, status: 'error', code: error.code })
-      }
+      const refusal = refusals.get(member)
+      // Of several of one consumer, the first is the new one.
+      const isNew = !refusal && created.delete(consumerId)
+      const code = isNew ? undefined : (refusal ?? (await refusalOf(requireEqual(tx, args, member))))
+      results.push(code ? { consumerId, status: 'error', code } : { consumerId, status: isNew ? 'created' : 'exists' })
     }
-    await recordCreated(tx, args, ids)
-    return members.map((member) => results.get(member)!)
+    return results
   },
 )
+
+/** The code of a refusal; undefined: there is none. */
+async function refusalOf(work: Promise<void>): Promise<ErrorCode | undefined> {
+  try {
+    await work
+    return undefined
+  } catch (error) {
+    if (error instanceof ServiceError) return error.code
+    throw error
+  }
+}
 
 function byConsumer({ consumerId: a }: NewMember, { consumerId: b }: NewMember): number {
   return a < b ? -1 : Number(a > b)
 }
 
-function recordCreated(tx: Tx, { ownerId, actor }: Registration, ids: readonly string[]): Promise<void> {
-  return appendAudit(tx, ownerId, ...ids.map((target) => ({ actor, action: 'member.created', target })))
+function recordCreated(tx: Tx, { ownerId, actor }: Registration, created: ReadonlyMap<string, string>): Promise<void> {
+  return appendAudit(
+    tx,
+    ownerId,
+    ...[...created.values()].map((target) => ({ actor, action: 'member.created', target })),
+  )
 }
 
-/** The id of a new member; undefined when it is there already, with equal values. */
-async function register(tx: Tx, integration: Integration, member: NewMember): Promise<string | undefined> {
-  const { consumerId, displayName = null, metadata = {}, status = 'active', allowance = null } = member
+async function requireValid(tx: Tx, { consumerId, allowance }: NewMember): Promise<void> {
   if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw refusedId('invalid_consumer_id')
   if (allowance && allowance.timeZone !== 'UTC') await requireTimeZone(tx, allowance.timeZone)
+}
+
+/** The ids of the members that were not there already, by their consumers. */
+async function insert(tx: Tx, integration: Integration, list: readonly NewMember[]): Promise<Map<string, string>> {
+  if (list.length === 0) return new Map()
   const { ownerId, id: integrationId, defaultAllowance } = integration
-  const policySource = allowance ? 'member' : 'integration_default'
-  const [stored] = await tx
-    .insert(members)
-    .values({
+  // In one order: otherwise two lists with the same consumers would wait for each other. At once: one of them waits for the other.
+  const rows = list.toSorted(byConsumer).map((member) => {
+    const { consumerId, allowance } = member
+    return {
+      ...given(member),
       id: newId('mem'),
       ownerId,
       integrationId,
       consumerId,
-      displayName,
-      metadata,
-      status,
-      policySource,
+      policySource: allowance ? ('member' as const) : ('integration_default' as const),
       ...policyColumns(allowance ?? defaultAllowance),
-    })
-    .onConflictDoNothing()
-    .returning({ id: members.id })
-  if (stored) return stored.id
-
-  const existing = await findMember(tx, { ownerId, integrationId, consumerId })
-  if (!existing) throw refusedId('member_exists') // deleted in this very moment: the caller may try again
-  const { member: row } = existing
-  const given = [displayName, metadata, status, allowance]
-  const present = [row.displayName, row.metadata, row.status, row.policySource === 'member' ? policyOf(row) : null]
-  if (!isDeepStrictEqual(given, present)) throw refusedId('member_exists')
-  return undefined
+    }
+  })
+  const { id, consumerId } = members
+  const created = await tx.insert(members).values(rows).onConflictDoNothing().returning({ id, consumerId })
+  return new Map(created.map((row) => [row.consumerId, row.id]))
 }
+
+/** @throws ServiceError `member_exists`: the member that is there already has other values. */
+async function requireEqual(tx: Tx, { ownerId, integrationId }: Registration, member: NewMember): Promise<void> {
+  const existing = await findMember(tx, { ownerId, integrationId, consumerId: member.consumerId })
+  if (!existing) throw refusedId('member_exists') // deleted in this very moment: the caller may try again
+  const { displayName, metadata, status, policySource } = existing.member
+  const allowance = policySource === 'member' ? policyOf(existing.member) : null
+  const isEqual = isDeepStrictEqual(
+    [given(member), member.allowance ?? null],
+    [{ displayName, metadata, status }, allowance],
+  )
+  if (!isEqual) throw refusedId('member_exists')
+}
+
+const given = ({ displayName = null, metadata = {}, status = 'active' }: NewMember) => ({
+  displayName,
+  metadata,
+  status,
+})
 
 /** Forms show it where the consumer was named. */
 const refusedId = (code: 'invalid_consumer_id' | 'member_exists'): ServiceError =>
