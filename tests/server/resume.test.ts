@@ -212,7 +212,7 @@ describe('GET /<agency>/runs/<run_id>/events', () => {
   })
 
   test('404 when resumeMs after its end have passed', async () => {
-    const server = await startTestServer({ agencies: soloAgency(), resumeMs: 300 })
+    const server = await startTestServer({ agencies: soloAgency(), resumeMs: 2_000 })
     const gate = server.provider.gate()
     const { runId } = await leftRun(server, gate)
     const stream = await follow(server, runId)
@@ -493,7 +493,7 @@ describe.runIf(await testRedisReachable())('two processes over Redis', () => {
 
   test('404 for the run of another agency; after the end the rest, 204, and in time 404', async () => {
     const agencies = { solo: soloAgency().solo, other: soloAgency().solo }
-    const [here, there] = await Promise.all([1, 2].map(() => startTestServer({ agencies, env, resumeMs: 1_500 })))
+    const [here, there] = await Promise.all([1, 2].map(() => startTestServer({ agencies, env, resumeMs: 4_000 })))
     here!.provider.script([text('Paris.')])
     const { runId, frames } = await (await here!.stream(STREAM, GOES_ON)).all()
 

@@ -80,7 +80,7 @@ describe('the embedded database', () => {
     expect([db.engine, version]).toEqual(['pglite', { major: EMBEDDED_POSTGRES }])
     let ticks = 0
     const timer = setInterval(() => ticks++, 10)
-    await db.run(queryRows, 'SELECT pg_sleep(0.4)')
+    await db.run(queryRows, 'SELECT pg_sleep(2)')
     clearInterval(timer)
     expect(ticks).toBeGreaterThan(20)
     await db.close()
