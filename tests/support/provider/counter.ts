@@ -1,4 +1,4 @@
-/** As for all that is waited for: see `poll` in vitest.config.ts. */
+/** As for all that tests wait for: it comes in milliseconds, or in seconds on a machine that others use too. */
 const PATIENCE_MS = 30_000
 
 /** A count that only grows and that a test can wait for, so that no test has to sleep. */
