@@ -76,10 +76,14 @@ export function begunResponse(agent: object, own: string, rest: string): string 
   return shown
 }
 
-const SETTINGS = /"output":\[\],(.*)"usage":null/s
+const NO_OUTPUT = '"output":[],'
+const USAGE = '"usage":'
 
+/** Cut out by searching for texts: a pattern would take time in proportion to the square of what a server sends. */
 function settingsIn(response: string): Pick<Echo, 'settings' | 'shownSettings'> {
-  const settings = ownCopy(SETTINGS.exec(response)?.[1] ?? '')
+  const start = response.indexOf(NO_OUTPUT)
+  const end = Math.max(0, response.lastIndexOf(`${USAGE}null`))
+  const settings = start < 0 ? '' : ownCopy(response.slice(start + NO_OUTPUT.length, end))
   try {
     return { settings, shownSettings: publicMembers(JSON.parse(`{${settings.slice(0, -1)}}`) as object) }
   } catch {
@@ -94,12 +98,13 @@ function settingsIn(response: string): Pick<Echo, 'settings' | 'shownSettings'> 
  */
 export function parseEnded(agent: object, json: string): { response?: unknown } {
   const { settings = '', shownSettings } = echoes.get(agent) ?? {}
-  // The settings follow the output, so their last occurrence is never part of it.
-  const at = settings === '' ? -1 : json.lastIndexOf(settings)
-  const text = at < 0 ? json : json.slice(0, at) + json.slice(at + settings.length)
+  // They follow the output, and the usage follows them.
+  const at = json.lastIndexOf(USAGE) - settings.length
+  const areThere = settings !== '' && at > 0 && json.startsWith(settings, at)
+  const text = areThere ? json.slice(0, at) + json.slice(at + settings.length) : json
   const event = parsed(text) as { response?: object }
   requireShallow({ ...event, response: null })
-  return event.response && at >= 0 ? { ...event, response: { ...shownSettings, ...event.response } } : event
+  return event.response && areThere ? { ...event, response: { ...shownSettings, ...event.response } } : event
 }
 
 /** A part of a text keeps the whole text in memory, here everything that was read from the socket with it. */

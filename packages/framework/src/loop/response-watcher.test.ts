@@ -74,6 +74,20 @@ describe('what the provider repeats of the agent’s last request', () => {
     expect(shownOf(response('resp_2', 2, { model: 'gpt-other' }))).toMatchObject({ id: 'resp_2', model: 'gpt-other' })
   })
 
+  test.each([
+    ['in its beginning', `"tools":[${'{"output":[],"a":1},'.repeat(60_000)}0],"usage":{}`, ''],
+    ['at its end', `"output":[],${'"a":1,'.repeat(30_000)}"b":1,"usage":null`, '"a":1,'.repeat(200_000)],
+  ])('takes no longer than it is long, %s', (_, first, last) => {
+    const head = '"response":{"id":"resp_1","object":"response","created_at":1,'
+
+    const [, end] = shown(
+      ['response.created', `{"type":"response.created",${head}${first}}}`],
+      ['response.completed', `{"type":"response.completed",${head}"output":[],${last}"usage":{}}}`],
+    )
+
+    expect(end).toMatchObject({ response: { id: 'resp_1' } })
+  })
+
   describe('at the end of a response', () => {
     const ended = (of: object): readonly [string, string] => [
       'response.failed',
