@@ -109,6 +109,24 @@ const FAULTS: [string, Turn, string, number][] = [
     'upstream_invalid_response',
     1,
   ],
+  [
+    'more items than any model says',
+    frames(response({ output: Array.from({ length: 30_000 }, (_, n) => ({ type: 'reasoning', id: `rs_${n}` })) })),
+    'upstream_invalid_response',
+    1,
+  ],
+  [
+    'more calls than any model makes',
+    frames(
+      ...Array.from({ length: 2_001 }, (_, n) => ({
+        type: 'response.output_item.added',
+        output_index: n,
+        item: { type: 'function_call', call_id: `call_${n}`, name: 'x', arguments: '' },
+      })),
+    ),
+    'upstream_invalid_response',
+    1,
+  ],
   ['items that are none', frames(response({ output: [null] })), 'upstream_invalid_response', 1],
   ['items of no kind', frames(response({ output: [{ type: 5 }] })), 'upstream_invalid_response', 1],
   [
@@ -263,6 +281,16 @@ describe('odd but valid answers', () => {
     expect(stream.outline).toContain('from_the_future')
     expect(stream.result.new_messages[1]).toMatchObject({ type: 'future_item', value: 7 })
     expect(stream.outline.at(-1)).toBe('end')
+  })
+
+  test('more calls than any model makes, at chat_completions: the answer is not valid', async () => {
+    const server = await startTestServer({ agencies: soloAgency(), env: { OPENAI_API: 'chat_completions' } })
+    const calls = Array.from({ length: 30_000 }, (_, n) => ({ index: n, id: `call_${n}`, function: { name: 'x' } }))
+    server.provider.script([frames({ choices: [{ index: 0, delta: { tool_calls: calls } }] })])
+
+    const { status: code, body } = await server.post('/solo/get_response', { message: 'hi' })
+
+    expect([code, body.code]).toEqual([500, 'upstream_invalid_response'])
   })
 
   test.each([

@@ -1,4 +1,5 @@
 import type { WireItem } from '@bureau/protocol'
+import { requireFewItems } from '../models/model-error.ts'
 import { newWireId } from '../models/response-items.ts'
 
 /** An item as it is kept, its place in the answer, and the call id that the provider gave it. */
@@ -47,7 +48,7 @@ export class AnswerItems {
     const key = `${place} ${callId}`
     const isNew = !this.#callIds.has(key)
     const clashes = isNew && (this.#isTaken(item) || [...this.#callIds.values()].includes(callId))
-    if (isNew) this.#callIds.set(key, clashes ? newWireId('call') : callId)
+    if (isNew) requireFewItems(this.#callIds.set(key, clashes ? newWireId('call') : callId).size)
     const kept = this.#callIds.get(key)!
     return kept === callId ? item : { ...item, call_id: kept }
   }
@@ -59,12 +60,13 @@ export class AnswerItems {
     const isKnown = ({ item: other }: Finished): boolean =>
       other === item || (Boolean(id) && other.type === item.type && (other.call_id || other.id) === id)
     if (this.#finished.some(isKnown)) return false
-    this.#finished.push({ place, item, callId })
+    requireFewItems(this.#finished.push({ place, item, callId }))
     return true
   }
 
   /** The items of the finished response, each in the form in which it came first. */
   settled(output: readonly WireItem[]): WireItem[] {
+    requireFewItems(output.length)
     const unused = new Set(this.#finished)
     const found = new Map<number, WireItem>()
     for (const isLike of LIKENESSES) {

@@ -1,6 +1,6 @@
 import { type Fields, fieldsOf } from '@bureau/protocol'
 import { CallIds, countOf, isJson, responseUsage } from './answer-values.ts'
-import { invalidAnswer } from './model-error.ts'
+import { invalidAnswer, requireFewItems } from './model-error.ts'
 import type { FunctionCallEvents } from './response-items.ts'
 import type { IncompleteReason, ResponseEventWriter, ResponseUsage } from './response-events.ts'
 
@@ -92,7 +92,7 @@ export class ChatAnswer {
       return known
     }
     const call = { index, id, arguments: '' }
-    this.#calls.push(call)
+    requireFewItems(this.#calls.push(call))
     return call
   }
 

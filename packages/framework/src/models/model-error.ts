@@ -54,6 +54,14 @@ export function requireBoundedEvent(pending: number): void {
   if (pending > MAX_EVENT_SIZE) throw eventTooLarge()
 }
 
+/** More than any model says at once. Items are compared with each other, so that many of them would keep the process busy. */
+const MAX_ITEMS = 2_000
+
+/** @throws ModelError an answer has so many items. */
+export function requireFewItems(count: number): void {
+  if (count > MAX_ITEMS) throw invalidAnswer(`the answer has more than ${MAX_ITEMS} items`)
+}
+
 /** Keys as vendors write them: some providers quote the one that they refuse, and details go to logs. */
 const KEYS = /\b(?:(?:sk|pk|rk|xai)-|gsk_|AIza|Bearer\s+)[\w.-]{8,}/g
 
