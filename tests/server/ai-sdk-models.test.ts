@@ -291,6 +291,20 @@ describe('anthropic(…) as the model of an agent', () => {
     expect(vendor.requests).toEqual([])
   })
 
+  test.each(['', ';'])(
+    'a data URL without data, "data:%s…", is told to the model, however long it is',
+    async (begin) => {
+      const vendor = await startVendor()
+      const server = await startTestServer({ agencies: soloAgency({ model: anthropicAt(vendor) }) })
+      vendor.answers.push(claude('end_turn', said('I see no picture.')))
+      const content = [{ type: 'input_image', image_url: `data:${begin}${'a'.repeat(1_000_000)}` }]
+
+      await ask(server, [{ role: 'user', content }])
+
+      expect(vendor.requests[0]!.body.messages[0].content[0].text).toContain('A file is not shown')
+    },
+  )
+
   test('a file that cannot be fetched fails the run with the address and the reason', async () => {
     const vendor = await startVendor()
     const agencies = soloAgency({ model: anthropicAt(vendor) })

@@ -42,7 +42,8 @@ function audioParts(audio: unknown): ContentPart[] {
   return [dataPart(data, format === 'mp3' ? 'audio/mpeg' : `audio/${textOf(format) || 'wav'}`)]
 }
 
-const DATA_URL = /^data:(?<type>[^;,]*)(?<parameters>[^,]*),(?<data>.*)$/s
+/** Nothing fits two of its parts: otherwise a long text that is none would take the square of its length. */
+const DATA_URL = /^data:(?<type>[^;,]*)(?<parameters>(?:;[^,]*)?),(?<data>.*)$/s
 
 /** A file at an address, or in it. The name's ending says what it is where nothing else does. */
 function fileAt(address: string, usualType: string): LanguageModelV4FilePart | LanguageModelV4TextPart {
@@ -51,7 +52,7 @@ function fileAt(address: string, usualType: string): LanguageModelV4FilePart | L
     const base64 = parameters.endsWith(';base64') ? data : Buffer.from(decoded(data)).toString('base64')
     return dataPart(base64, type || usualType)
   }
-  if (!URL.canParse(address)) return note('A file')
+  if (address.startsWith('data:') || !URL.canParse(address)) return note('A file')
   const url = new URL(address)
   return { type: 'file', mediaType: typeOfName(url.pathname) ?? usualType, data: { type: 'url', url } }
 }
