@@ -25,6 +25,16 @@ test('an error without an exception says how the program came to it', () => {
   expect(warning!.details).not.toHaveProperty('call_stack')
 })
 
+test('a message that looks like frames is none of them, however long it is', () => {
+  const message = `no such file\n    at the vault with hunter2\n    at ${'/'.repeat(300_000)}`
+
+  const [record] = recordsOf((log) => log.error({ err: new Error(message) }, 'failed'))
+
+  const { traceback } = record!.details.exception!
+  expect(traceback[0]).toContain('log-record.test.ts')
+  expect(JSON.stringify(record)).not.toContain('hunter2')
+})
+
 test('an exception comes with its type, its message and its frames, without secrets and without this machine', () => {
   const [record] = recordsOf((log) => log.error({ err: new TypeError('password hunter2 is wrong') }, 'failed'))
 

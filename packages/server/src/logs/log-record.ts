@@ -75,9 +75,11 @@ function describe(error: unknown, scrub: (text: string) => string): LogRecord['d
   }
 }
 
-/** The frames of a stack without the error's message, which may be several lines long. */
-export function framesOf(error: Error): string[] {
-  return (error.stack ?? '').split('\n').flatMap((line) => (/^\s+at /.test(line) ? [line.trim()] : []))
+/** The frames of a stack without the error's message, which may be several lines long, and look like frames. */
+export function framesOf({ stack = '', message }: Error): string[] {
+  const at = stack.indexOf(message)
+  const frames = stack.slice(at < 0 ? 0 : at + message.length)
+  return frames.split('\n').flatMap((line) => (/^\s+at /.test(line) ? [line.trim()] : []))
 }
 
 function locationOf(frame: string): CodeLocation {
