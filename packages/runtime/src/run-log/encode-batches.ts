@@ -6,9 +6,12 @@ import type { EventBatch, LogEvent } from './run-log.ts'
  */
 export type EncodeEvent = (event: LogEvent, seq: number) => string
 
+/** A piece is complete when it has this many characters: some formats repeat the whole conversation with every item. */
+const PIECE_CHARACTERS = 1_048_576
+
 /**
- * The text of a stream: `first`, if there is any, and one piece for each batch that has text. A batch comes from
- * the memory of this process, from another process or from storage.
+ * The text of a stream: `first`, if there is any, and one piece for each batch that has text, or several where it has much. A
+ * batch comes from the memory of this process, from another process or from storage.
  *
  * Not a generator: a waiting generator keeps what it has yielded last.
  */
@@ -19,6 +22,7 @@ export function encodeBatches(
 ): AsyncIterableIterator<string, void> {
   const iterator = batches[Symbol.asyncIterator]()
   let begin = first
+  let batch: EventBatch | undefined
   return {
     next: async () => {
       if (begin !== '') {
@@ -27,9 +31,10 @@ export function encodeBatches(
         return { done: false, value }
       }
       for (;;) {
-        const { done, value } = await iterator.next()
-        if (done) return { done, value: undefined }
-        const text = encodeBatch(value, encode)
+        const next = batch ? { done: false, value: batch } : await iterator.next()
+        if (next.done) return { done: true, value: undefined }
+        const { text, rest } = encodePiece(next.value, encode)
+        batch = rest
         if (text !== '') return { done: false, value: text }
       }
     },
@@ -43,11 +48,14 @@ export function encodeBatches(
   }
 }
 
-function encodeBatch({ first, events }: EventBatch, encode: EncodeEvent): string {
+function encodePiece(
+  { first, events }: EventBatch,
+  encode: EncodeEvent,
+): { readonly text: string; readonly rest: EventBatch | undefined } {
   let text = ''
-  let seq = first
-  for (const event of events) text += encode(event, seq++)
-  return text
+  let at = 0
+  while (at < events.length && text.length < PIECE_CHARACTERS) text += encode(events[at]!, first + at++)
+  return { text, rest: at < events.length ? { first: first + at, events: events.slice(at) } : undefined }
 }
 
 /** The pieces of a stream, and in place of what it fails with the words for that, if there are any. */
