@@ -337,7 +337,8 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
       textDeltas(['It is', hold(gate), ' done.']),
     ])
     const { cut, fetch } = cuttableFetch()
-    const chat = new PlainChat(open(memoryStorage(), fetch, []))
+    const client = open(memoryStorage(), fetch, [])
+    const chat = new PlainChat(client)
     await chat.sendMessage({ text: 'Send order 7' })
     const call = chat.messages.at(-1)!.parts.find(isToolUIPart)!
     const decided = chat.addToolApprovalResponse({ id: call.toolCallId, approved: true })
@@ -345,9 +346,11 @@ describe.each(Object.entries(SERVERS))('useChat on %s', (_name, start) => {
     cut()
     await decided
     await expect.poll(() => chat.error?.message).toBe('The connection was lost.')
+    const before = said(await chatMessages(client, 'mine'))
     gate.release()
     await chat.resumeStream()
 
+    expect(before).toEqual(['user: Send order 7'])
     expect(said(chat.messages)).toEqual(['user: Send order 7', 'assistant: Let me see.It is done.'])
     expect(chat.messages.at(-1)!.parts.filter(isToolUIPart)).toMatchObject([{ output: 'Sent.' }])
   })

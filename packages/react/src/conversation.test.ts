@@ -358,6 +358,8 @@ describe('a conversation with a self-hosted agency', () => {
     cut()
     await decided
     expect(conversation.state()).toMatchObject({ status: 'error', error: { code: 'connection_lost' } })
+    const reloaded = await until(open('mine'), (state) => shown(state).at(-1)?.includes('It is') ?? false)
+    expect(shown(reloaded)).toEqual(['user: Pay back', 'assistant: Let me see. (refund) It is [running]'])
     gate.release()
     await conversation.retry()
 
