@@ -106,6 +106,8 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     } catch (error) {
       if (!(error instanceof BureauError) || error.status !== 404) throw error
     }
+    // A self-hosted server keeps nothing of a run that waits: here is where it is over.
+    if (this.#end) this.#begin.onEnded(this.#ids, [], false)
   }
 
   /**

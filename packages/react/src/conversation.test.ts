@@ -342,6 +342,19 @@ describe('a conversation with a self-hosted agency', () => {
     },
   )
 
+  test('a run that waited and was stopped does not wait again after a reload', async () => {
+    const { server, open } = await openSolo({ tools: [refund], storage: memoryStorage() })
+    server.provider.script([toolCall('refund', { cents: 5 })])
+    const conversation = open('mine')
+    await conversation.send('Pay back', true)
+    await conversation.cancel()
+    expect(conversation.state()).toMatchObject({ status: 'idle', approvals: [] })
+
+    const reloaded = await until(open('mine'), ({ status: state }) => state !== 'resuming')
+    expect(reloaded).toMatchObject({ status: 'idle', approvals: [] })
+    expect(shown(reloaded)[0]).toBe('user: Pay back')
+  })
+
   test('tried again after an approval and a lost connection, the answer is shown whole', async () => {
     const { cut, fetch } = cuttableFetch()
     const { server, open } = await openSolo({ tools: [refund], fetch, retryDelaysMs: [], storage: memoryStorage() })
