@@ -1,9 +1,12 @@
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
-import { startBureau } from '../support/bureau-process.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { runBureau, startBureau } from '../support/bureau-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const BIN = fileURLToPath(new URL('../../packages/cli/bin/bureau.mjs', import.meta.url))
@@ -89,6 +92,19 @@ test.each([
     status: 78,
     err: `There is no database in ${BUREAU_DATA}. BUREAU_DATA must name the data folder of the platform.`,
   })
+})
+
+test.each([
+  ['owners', 'list'],
+  ['owners', 'create', 'Ada'],
+])('%s %s at a website ends in one line', async (...args) => {
+  const website = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1')
+  onTestFinished(() => void website.close())
+  await once(website, 'listening')
+  const url = `http://127.0.0.1:${(website.address() as AddressInfo).port}`
+
+  const { code, out, err } = await runBureau([...args, '--url', url], { PLATFORM_OPERATOR_KEY })
+  expect({ code, out, err }).toEqual({ code: 1, out: '', err: `${url} is no platform.\n` })
 })
 
 test('lists are whole, however long', async () => {

@@ -77,9 +77,10 @@ function remoteOperator(url: string, key: string | undefined): Operating {
     }).catch((cause: unknown) => {
       throw new CommandError(`No server answers at ${url}.`, { cause })
     })
-    const answer = (await response.json().catch(() => ({}))) as Answer & { readonly error?: string }
+    const answer = (await response.json().catch(() => undefined)) as (Answer & { readonly error?: string }) | undefined
     if (response.status === 401) throw new CommandError('PLATFORM_OPERATOR_KEY: the server does not take this key.')
-    if (!response.ok) throw new CommandError(answer.error ?? `The server answered with ${response.status}.`)
+    if (!response.ok) throw new CommandError(answer?.error ?? `The server answered with ${response.status}.`)
+    if (answer === undefined) throw new CommandError(`${url} is no platform.`)
     return answer
   }
   const list = async <Item>(path: string, { limit, after }: PageRequest): Promise<Page<Item>> => {
