@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { memoryStorage } from '../../../tests/support/broken-connections.ts'
 import { historiesIn } from './run-store.ts'
 
 const MESSAGES = [{ role: 'user', content: 'Hi' }]
@@ -22,4 +23,22 @@ test('a page that may store nothing, as one in a frame of another site, keeps it
   histories.set('c', MESSAGES)
 
   expect(histories.get('c')).toEqual(MESSAGES)
+})
+
+test('what a full storage cannot keep is there as long as the page, and kept again when there is room', () => {
+  const storage = memoryStorage()
+  let isFull = true
+  const setItem = (key: string, value: string): void => {
+    if (isFull) throw new DOMException('The quota has been exceeded.', 'QuotaExceededError')
+    storage.setItem(key, value)
+  }
+  const open = () => historiesIn({ ...storage, setItem })
+  const histories = open()
+  histories.set('c', MESSAGES)
+  expect(histories.get('c')).toEqual(MESSAGES)
+  expect(open().get('c')).toEqual([])
+
+  isFull = false
+  histories.set('c', [...MESSAGES, ...MESSAGES])
+  expect(open().get('c')).toHaveLength(2)
 })

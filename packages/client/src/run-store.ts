@@ -28,18 +28,21 @@ export type Histories = {
 }
 
 /**
- * Histories that outlive a reload, in the page's `localStorage` or another storage. What a full one cannot keep is forgotten; a page
- * that may have none, and a program, keeps them as long as it runs.
+ * Histories that outlive a reload, in the page's `localStorage` or another storage. What a full one cannot keep is there as long as
+ * the page, as are all where a page may have none.
  */
 export function historiesIn(storage: RunStorage | undefined = storageOfPage()): Histories {
-  if (!storage) return new Map<string, readonly Message[]>()
+  const unkept = new Map<string, readonly Message[]>()
+  if (!storage) return unkept
   const keyOf = (chat: string): string => `bureau-history:${chat}`
   return {
-    get: (chat) => JSON.parse(storage.getItem(keyOf(chat)) ?? '[]') as Message[],
+    get: (chat) => unkept.get(chat) ?? (JSON.parse(storage.getItem(keyOf(chat)) ?? '[]') as Message[]),
     set(chat, messages) {
+      unkept.delete(chat)
       try {
         storage.setItem(keyOf(chat), JSON.stringify(messages))
       } catch {
+        unkept.set(chat, messages)
         storage.removeItem(keyOf(chat))
       }
     },
