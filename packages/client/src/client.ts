@@ -1,5 +1,5 @@
 import type { GetCompletionV2Request, Message, RunRequest } from '@bureau/protocol'
-import { BureauError } from './error.ts'
+import type { BureauError } from './error.ts'
 import { type Part, Parts } from './parts.ts'
 import { ask, askingOf } from './retry.ts'
 import { Run } from './run.ts'
@@ -123,7 +123,7 @@ class AgencyClient implements Client {
     const { request, message, before, asked } = known
     try {
       const id = known.run ?? (await this.#ways.server.find(request, chat ?? '', this.#ask))
-      if (id === null) return null
+      if (!id) return null
       const input = { message, chat } as Partial<Input>
       const history = this.#historyOf(chat).slice(0, before)
       const said = new Parts()
@@ -132,7 +132,7 @@ class AgencyClient implements Client {
       await run.started
       return run
     } catch (error) {
-      if (!isGone(error)) throw error
+      if (!isGone(error as BureauError)) throw error
       if (chat === undefined || named.run || (known.run ?? request) == null || this.unanswered(chat)) return null
       // What was kept is gone at the server; somebody else may have begun another run in the chat.
       this.#store.remove(chat, known)
@@ -163,6 +163,7 @@ class AgencyClient implements Client {
     const remember = ({ request, run }: StoredRun): void => {
       if (chat !== undefined) this.#store.set(chat, { request, run, ...sent })
     }
+    const found = this.#store.get(chat!)
     remember(from)
     return new Run(this.#ways, {
       from,
@@ -172,7 +173,7 @@ class AgencyClient implements Client {
       onStarted: remember,
       onEnded: (ended, messages, waits) => {
         if (chat === undefined) return
-        if (!waits) this.#store.remove(chat, ended)
+        if (!waits) this.#store.remove(chat, ended, found)
         // The chat may have other messages meanwhile, and another page may have kept those of this run.
         const said = this.#historyOf(chat)
         const known = said.map((each) => JSON.stringify(each))
@@ -197,8 +198,8 @@ class AgencyClient implements Client {
 }
 
 /** The server knows nothing of a run or chat. */
-function isGone(error: unknown): boolean {
-  return error instanceof BureauError && error.status === 404 && error.code !== 'integration_not_found'
+function isGone({ status, code }: BureauError): boolean {
+  return status === 404 && code !== 'integration_not_found'
 }
 
 /** 128 random bits, fit for the name of a chat that nobody else has. `crypto.randomUUID` is missing in pages that came over plain HTTP. */

@@ -61,23 +61,24 @@ export class RunStore {
   }
 
   get(chat: string): StoredRun {
-    return this.#try((storage) => JSON.parse(storage.getItem(this.#prefix + chat) ?? '{}') as StoredRun) ?? {}
+    return this.#try((storage) => JSON.parse(storage.getItem(this.#prefix + chat) ?? '{}') as StoredRun) || {}
   }
 
   set(chat: string, run: StoredRun): void {
     this.#try((storage) => storage.setItem(this.#prefix + chat, JSON.stringify({ chat, ...run })))
   }
 
-  /** Unless another run has begun in the chat meanwhile. */
-  remove(chat: string, { request, run }: StoredRun): void {
+  /** Unless another run has begun in the chat meanwhile. A request that began none gives its place back to the run that it `found`. */
+  remove(chat: string, { request, run }: StoredRun, found?: StoredRun): void {
     const stored = this.get(chat)
     if (run && stored.run ? stored.run !== run : stored.request !== request) return
-    this.#try((storage) => storage.removeItem(this.#prefix + chat))
+    if (!run && found?.run) this.set(chat, found)
+    else this.#try((storage) => storage.removeItem(this.#prefix + chat))
   }
 
-  #try<Result>(work: (storage: RunStorage) => Result): Result | undefined {
+  #try<Result>(work: (storage: RunStorage) => Result): Result | false | undefined {
     try {
-      return this.#storage ? work(this.#storage) : undefined
+      return this.#storage && work(this.#storage)
     } catch {
       return undefined
     }

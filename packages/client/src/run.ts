@@ -101,11 +101,9 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
    */
   async cancel(mode: CancelMode = 'immediate'): Promise<void> {
     const { run } = await this.started
-    try {
-      await ask(this.#ways, this.#ways.server.cancel(run, mode))
-    } catch (error) {
-      if (!(error instanceof BureauError) || error.status !== 404) throw error
-    }
+    await ask(this.#ways, this.#ways.server.cancel(run, mode)).catch((error: BureauError) => {
+      if (error.status !== 404) throw error
+    })
     // A self-hosted server keeps nothing of a run that waits: here is where it is over.
     if (this.#end) this.#begin.onEnded(this.#ids, [], false)
   }
@@ -148,14 +146,14 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const decided = [...this.#decided.values()]
     const next = (this.#next ??= this.#begin.goOn(this, result, this.#lastNumber, decided) as Run<Output>)
     // A self-hosted server learns of the decisions now. What it does not understand is not decided, and can be put right.
-    const heard: unknown = call ? null : await next.started.catch((error: unknown) => error)
-    if (!(heard instanceof BureauError && (heard.status === 400 || heard.status === 422))) return next
+    const heard = call ? {} : ((await next.started.catch((error: unknown) => error)) as Partial<BureauError>)
+    if (heard.status !== 400 && heard.status !== 422) return next
     this.#next = null
     this.#decided.clear()
     for (const each of approvals) this.#parts.askFor(each)
-    if (heard.code !== 'approval_decided') this.#begin.onStarted(this.#ids as Started) // it is unfinished again
+    if (heard.code === 'approval_decided') this.#begin.onEnded(this.#ids, [], false) // it does not wait any more
     this.#notify()
-    throw heard
+    throw heard as BureauError
   }
 
   async #follow(): Promise<Result> {
@@ -263,8 +261,10 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   #described(error: unknown): Error {
     const { run } = this.#ids
     if (this.#leaving.signal.aborted) {
-      const cause: unknown = this.#begin.signal?.reason
-      return new BureauError('detached', 'Nobody listens any more.', { run, cause })
+      return new BureauError('detached', 'Nobody listens any more.', {
+        run,
+        cause: this.#begin.signal?.reason as unknown,
+      })
     }
     if (!(error instanceof BureauError)) return error as Error
     const { status = 0 } = error

@@ -71,3 +71,19 @@ test('a message that is refused in one page leaves what another page is sending'
 
   expect(sending.unanswered('c')).toMatchObject({ message: 'B' })
 })
+
+test('what one page is answered is found after a reload, though a message of another page was refused meanwhile', async () => {
+  const { provider, open } = await openBrowser()
+  const gate = provider.gate()
+  provider.script([textDeltas(['One', hold(gate), '.'])])
+  const sent = open().stream({ message: 'A', chat: 'c' })
+  await sent.started
+  sent.detach()
+  const refused = open().stream({ message: 'B', chat: 'c', agent: 'Nobody' })
+  await expect(refused.result).rejects.toMatchObject({ status: 422 })
+
+  const found = await open().attach({ chat: 'c' })
+  gate.release()
+  expect(found?.message).toBe('A')
+  expect((await found?.result)?.text).toBe('One.')
+})
