@@ -79,23 +79,24 @@ test('three agents deep, each with calls of the same id: every call has its own 
   const { events, messages } = await say(aguiAgent({ server }), 'go')
 
   const of = (type: string): Json[] => events.filter((event) => event.type === type)
+  const calls: string[] = of('TOOL_CALL_START').map(({ toolCallId }) => toolCallId)
+  const [asksWorker, asksHelper, adds] = calls
+  expect(new Set(calls).size).toBe(3)
+  const subagents = [`subagent_${asksWorker}`, `subagent_${asksHelper}`]
   expect(of('SUBAGENT_STARTED')).toMatchObject([
-    { name: 'Worker', subagentRunId: 'subagent_call_1', parentToolCallId: 'call_1' },
-    { name: 'Helper', parentSubagentRunId: 'subagent_call_1', parentToolCallId: 'call_1_2' },
+    { name: 'Worker', subagentRunId: subagents[0], parentToolCallId: asksWorker },
+    { name: 'Helper', subagentRunId: subagents[1], parentSubagentRunId: subagents[0], parentToolCallId: asksHelper },
   ])
-  expect(of('SUBAGENT_FINISHED').map(({ subagentRunId }) => subagentRunId)).toEqual([
-    'subagent_call_1_2',
-    'subagent_call_1',
-  ])
+  expect(of('SUBAGENT_FINISHED').map(({ subagentRunId }) => subagentRunId)).toEqual(subagents.toReversed())
   expect(of('SUBAGENT_ERROR')).toEqual([])
   const results = messages.flatMap((message) => (message.role === 'tool' ? [message] : []))
   expect(
     new Map(results.map(({ toolCallId, content, subagentRunId }) => [toolCallId, [content, subagentRunId]])),
   ).toEqual(
     new Map([
-      ['call_1', ['Worked.', undefined]],
-      ['call_1_2', ['Helped.', 'subagent_call_1']],
-      ['call_1_3', ['3', 'subagent_call_1_2']],
+      [asksWorker, ['Worked.', undefined]],
+      [asksHelper, ['Helped.', subagents[0]]],
+      [adds, ['3', subagents[1]]],
     ]),
   )
 })

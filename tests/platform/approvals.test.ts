@@ -52,6 +52,19 @@ const shop = new Agency({
   ],
 })
 
+const ada = new Agent({ name: 'Ada', instructions: 'Help.', model: 'gpt-test', tools: [refund] })
+const bob = new Agent({ name: 'Bob', instructions: 'Help.', model: 'gpt-test', tools: [refund] })
+const boss = new Agent({ name: 'Boss', instructions: 'Help.', model: 'gpt-test' })
+
+const office = new Agency({
+  name: 'Office',
+  entryPoint: boss,
+  flows: [
+    [boss, ada],
+    [boss, bob],
+  ],
+})
+
 const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(({ event }) => event)
 
 const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { amount }, { callId })
@@ -65,7 +78,7 @@ async function untilEnded(client: TestClient, runId: string): Promise<Json> {
 }
 
 describe.each(ENGINES)('on %s', (engine) => {
-  const served = servePlatform(engine, { agencies: { shop } })
+  const served = servePlatform(engine, { agencies: { shop, office } })
   beforeEach(() => void carriedOut.splice(0))
 
   /** A run that waits, and what its stream said. */
@@ -214,6 +227,29 @@ describe.each(ENGINES)('on %s', (engine) => {
 
     expect(both.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409])
     expect([equal.status, other.status, other.body.code]).toEqual([200, 409, 'approval_decided'])
+  })
+
+  test('of two agents whose models use one id, the same decision again decides about one call only', async () => {
+    const client = await served.client()
+    const ask = (name: string, callId: string): Turn =>
+      toolCall('send_message', { recipient_agent: name, message: name, additional_instructions: '' }, { callId })
+    served.provider.respond(({ lastUserText, toolOutputs }) => {
+      if (lastUserText === 'Refund it.')
+        return toolOutputs.length > 0 ? text('Done.') : [ask('Ada', 'c1'), ask('Bob', 'c2')]
+      return toolOutputs.length > 0 ? text('Done.') : call(lastUserText === 'Ada' ? 250 : 300)
+    })
+    const apiIntegrationId = await served.addIntegration(client.ownerId, { agencyId: 'office', defaultAgent: 'Boss' })
+    const { runId } = await (await client.complete({ apiIntegrationId, message: 'Refund it.' })).all()
+    const [first, second] = (await client.get(`/v1/runs/${runId}/approvals`)).body.approvals
+
+    await decide(client, runId, [{ callId: first.callId, approve: true }])
+    await decide(client, runId, [{ callId: first.callId, approve: true }])
+    const { approvals } = (await client.get(`/v1/runs/${runId}/approvals`)).body
+    await decide(client, runId, [{ callId: second.callId, approve: false }])
+    await untilEnded(client, runId)
+
+    expect(approvals.map(({ decision }: Json) => decision?.approve ?? null)).toEqual([true, null])
+    expect(carriedOut).toEqual([JSON.parse(first.arguments)])
   })
 
   test.each([

@@ -28,7 +28,7 @@ export class AnswerItems {
   /** Call ids as they are kept, by place and id as the provider says them. */
   readonly #callIds = new Map<string, string>()
 
-  /** @param isTaken - Whether an earlier call of the conversation has the id of this one. */
+  /** @param isTaken - Whether an earlier call of the conversation, or one of another agent, has the id of this one. */
   constructor(isTaken: (item: WireItem) => boolean) {
     this.#isTaken = isTaken
   }
@@ -37,10 +37,7 @@ export class AnswerItems {
     return this.#finished.map(({ item }) => item)
   }
 
-  /**
-   * The item as it is kept: a call gets another id when an earlier one has it, which some servers let happen, and its
-   * arguments as text.
-   */
+  /** The item as it is kept: a call gets another id when it is taken, which some servers let happen, and its arguments as text. */
   named(given: WireItem, place: number = this.#finished.length): WireItem {
     const item = withArgumentsAsText(given)
     const { call_id: callId } = item

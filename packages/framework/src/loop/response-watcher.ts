@@ -45,7 +45,9 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     this.#conversation = conversation
     this.#source = conversation.source
     this.#model = model
-    this.#items = new AnswerItems((item) => conversation.knows(item))
+    this.#items = new AnswerItems(
+      (item) => conversation.knows(item) || !conversation.run.ownsCall(item.call_id ?? '', this.#source.agent_run_id),
+    )
   }
 
   /**

@@ -86,6 +86,8 @@ export class Run {
   readonly #usage = new Map<string, UsageByModel>()
   readonly #spent = new Map<string, UsageByModel>()
   readonly #openRequests = new Set<OpenRequest>()
+  /** Which agent has made the call of an id. */
+  readonly #callers: Map<string, string>
   #state: RunState
   /** How many messages came with the request: they are the first ones. */
   #given = 0
@@ -118,6 +120,17 @@ export class Run {
     this.#resume = resume
     this.wasLost = resume?.lost ?? false
     for (const entry of resume?.usage ?? []) add(this.#usage, entry)
+    this.#callers = callersOf(this.#state, resume?.messages ?? [])
+  }
+
+  /**
+   * Whether a call id is free, or this very agent's. Whoever approves a call, or shows it, knows it by its id alone, and agents of one
+   * run may get the same ones from their models.
+   */
+  ownsCall(callId: string, agentRunId: string): boolean {
+    const caller = this.#callers.get(callId) ?? agentRunId
+    this.#callers.set(callId, caller)
+    return caller === agentRunId
   }
 
   /** How far the run has come. */
@@ -269,4 +282,13 @@ function add(sums: Map<string, UsageByModel>, { agent, model, priced, usage }: U
   const key = JSON.stringify([agent, model])
   const before = sums.get(key)
   sums.set(key, { agent, model, priced, usage: before ? addUsage(before.usage, usage) : usage })
+}
+
+/** Which agent has made which call, as far as that goes on. */
+function callersOf({ conversations }: RunState, messages: readonly Message[]): Map<string, string> {
+  const over = messages.flatMap(({ type, call_id: id }) => (type === 'function_call' && id !== undefined ? [id] : []))
+  const open = Object.values(conversations).flatMap(({ calls, agent_run_id: agent }) =>
+    calls.map(({ call_id: id }): [string, string] => [id, agent]),
+  )
+  return new Map([...over.map((id): [string, string] => [id, '']), ...open])
 }
