@@ -90,11 +90,10 @@ function whileReachable(log: RunLogReader, logs: Platform['logs']): RunLogReader
 export function beginRun(
   platform: Platform,
   { ownerId, integrationIds }: Omit<Wanted, 'runId'>,
-  { run, settings, context }: Admitted,
+  { run, settings, context, bootId }: Admitted,
   headers: IncomingHttpHeaders,
 ): RunStream {
   const { runId, chatId, agent } = run
-  const { bootId } = platform.replica
   const traceParent = headers['traceparent'] as string | undefined
   const { log } = platform.executor.start({ ownerId, runId, bootId, chatId, agent, settings, traceParent }, context)
   const reader = endedByRecord(log, platform, { ownerId, runId, integrationIds })

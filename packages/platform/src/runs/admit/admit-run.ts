@@ -21,8 +21,9 @@ import { runViews } from '../../run-records/run-views.ts'
 /** The run of a request: a new one, which begins now, or the one that this very request got before. */
 export type Admission = Admitted | ({ readonly outcome: 'replayed' } & AnyAdmission)
 
-/** A new run, with what it begins with. */
-export type Admitted = { readonly outcome: 'admitted'; readonly context: RunContext } & AnyAdmission
+/** A new run, with what it begins with, and the start of the process that it was reserved for. */
+export type Admitted = { readonly outcome: 'admitted'; readonly context: RunContext } & Pick<AdmitRun, 'bootId'> &
+  AnyAdmission
 
 type AnyAdmission = {
   readonly run: RunView
@@ -144,6 +145,7 @@ async function reserve(tx: Tx, args: AdmitRun, reached: Reached): Promise<Admiss
   const hasAttachments = context.hasAttachments || request.attachments.length > 0
   return {
     outcome: 'admitted',
+    bootId: args.bootId,
     ...admissionOf(run, { view: runView(run, undefined), aliasChatId: chat?.alias ?? null }),
     context: await toRunContext(tx, { ...context, hasAttachments }, args.dataKey),
     ...(allowance && { messageLimit: await chargeMessage(tx, run, allowance) }),

@@ -109,6 +109,16 @@ describe('a run that a process is about to take up', () => {
     expect(begun.map(({ fenced }) => fenced)).toEqual([true])
   })
 
+  test('is not worked on when the process was fenced while it was admitted', async () => {
+    const { executor, begun } = openExecutor()
+    executor.fence('boot_1')
+
+    const run = executor.start(takenRun('boot_1'), null)
+    await run.ended
+
+    expect(begun.map(({ fenced }) => fenced)).toEqual([true])
+  })
+
   test('counts as one that other processes have died over before it has begun', async () => {
     const { executor, logs, begun } = openExecutor()
 

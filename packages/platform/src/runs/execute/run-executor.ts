@@ -66,7 +66,7 @@ export class RunExecutor {
   start(reserved: ReservedRun, context: RunContext | null): ActiveRun {
     const run = new ActiveRun(reserved, (active) => this.#equip(active))
     this.#runs.set(reserved.runId, run)
-    if (this.#phase === 'closed') run.fence()
+    if (this.#phase === 'closed' || this.#fenced.has(reserved.bootId)) run.fence()
     if (this.#phase === 'handing over') {
       run.handOver()
       run.control.handedOver()
