@@ -63,6 +63,17 @@ describe('on the platform', () => {
     expect(server.requests[2]?.body).toEqual([{ callId: 'b', approve: false, reason: 'Not that one.' }])
   })
 
+  test('a run whose log is lost asks for the calls that its end names', async () => {
+    const end = waitingFrames('a').slice(1)
+    const reset = `event: reset\ndata: ${JSON.stringify({ new_messages: [] })}\n\n`
+    const server = await startScriptedServer([reset, ...end, ...framesOf(['Done.'])])
+    server.next({ frames: [reset, ...end] })
+    const run = openClient(server.url).stream('Refund 7')
+
+    expect(await run.result).toMatchObject({ status: 'waiting' })
+    expect(run.parts).toMatchObject([{ id: 'a', type: 'tool', state: 'approval', input: { order: 7 } }])
+  })
+
   test('a decision that was made elsewhere is refused, and a lost one comes again', async () => {
     const waits = waitingFrames('a')
     const server = await startScriptedServer([...waits, ...framesOf(['Done.'])])

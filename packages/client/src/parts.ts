@@ -130,6 +130,8 @@ export class Parts {
 
   /** Nothing goes on in a run that is over. A run that waits keeps its calls; those that it no longer waits for are decided on. */
   end(waitsFor: readonly Approval[] | null): void {
+    // Where the log of the run is lost, its end alone says what is asked.
+    for (const approval of waitsFor ?? []) this.askFor(approval)
     for (const { id } of this.#parts) {
       if (waitsFor && !waitsFor.some(({ call_id: callId }) => callId === id)) this.decide(id)
       this.#change(id, (part) => {
