@@ -133,7 +133,7 @@ export class Parts {
     // Where the log of the run is lost, its end alone says what is asked.
     for (const approval of waitsFor ?? []) this.askFor(approval)
     for (const { id } of this.#parts) {
-      if (waitsFor && !waitsFor.some(({ call_id: callId }) => callId === id)) this.decide(id)
+      if (waitsFor?.every(({ call_id: callId }) => callId !== id)) this.decide(id)
       this.#change(id, (part) => {
         if (part.type === 'text' || part.type === 'reasoning') return { ...part, state: 'done' }
         if (part.type === 'tool' || part.type === 'agent')
@@ -238,8 +238,7 @@ export class Parts {
   }
 
   #find(id: string): Part | undefined {
-    const at = this.#at.get(id)
-    return at === undefined ? undefined : this.#parts[at]
+    return this.#parts[this.#at.get(id) ?? -1]
   }
 
   #change(id: string, changed: (part: Part) => Part | false): void {

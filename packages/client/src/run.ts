@@ -136,7 +136,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const approvals = result.status === 'waiting' ? result.approvals : []
     const { callId } = decision
     const approval = approvals.find(({ call_id: id }) => id === callId)
-    if (!approval) throw new BureauError('approval_not_found', `No call ${callId} waits for an approval.`)
+    if (!approval) throw new BureauError('approval_not_found', `No call ${callId} waits.`)
     const call = this.#ways.server.decide?.(result.run, decision)
     if (call) await ask(this.#ways, call)
     this.#decided.set(callId, { ...decision, token: approval.token })
