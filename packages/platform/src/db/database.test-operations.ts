@@ -131,9 +131,9 @@ export const storeParts = systemOperation({ source, name: 'storeParts', lane }, 
 })
 
 /** The statements that the connection keeps. */
-export const countKeptStatements = systemOperation({ source, name: 'countKeptStatements', lane }, async (tx) => {
-  const { rows } = await tx.execute<{ n: number }>(sql`SELECT count(*)::int AS n FROM pg_prepared_statements`)
-  return rows[0]?.n ?? -1
+export const listKeptStatements = systemOperation({ source, name: 'listKeptStatements', lane }, async (tx) => {
+  const { rows } = await tx.execute<{ statement: string }>(sql`SELECT statement FROM pg_prepared_statements`)
+  return rows.map(({ statement }) => statement)
 })
 
 /** Asks something different every time. */

@@ -79,7 +79,7 @@ export class PostgresConnection implements Session {
   }
 
   async #query(config: QueryConfig, values?: unknown[]): Promise<QueryResult> {
-    const name = this.#keepStatements ? nameOf(config.text) : undefined
+    const name = this.#keepStatements ? nameOf(config) : undefined
     if (name !== undefined) config.name = name // made by drizzle for this one query, which does not read it
     const opening = this.#opening
     if (opening === undefined) return this.#client.query(config, values)
@@ -105,7 +105,7 @@ export class PostgresConnection implements Session {
   }
 }
 
-/** Statements beyond these are sent without a name: whoever makes texts on the fly must not fill the server's memory. */
+/** Other statements beyond these are sent without a name: whoever makes texts on the fly must not fill the server's memory. */
 const MAX_NAMES = 500
 
 const names = new Map<string, string>()
@@ -113,11 +113,12 @@ const names = new Map<string, string>()
 /**
  * Under its name the server parses and plans a statement once for each connection, and then keeps it.
  *
- * The same name for the same text on every connection; undefined when there are too many.
+ * The same name for the same text on every connection. Those that `prepared` has made have a name in drizzle too, and are as
+ * many as there are in the program; of all others undefined when there are too many.
  */
-function nameOf(text: string): string | undefined {
+function nameOf({ name: given, text }: QueryConfig): string | undefined {
   const known = names.get(text)
-  if (known !== undefined || names.size >= MAX_NAMES) return known
+  if (known !== undefined || (given === undefined && names.size >= MAX_NAMES)) return known
   const name = `bureau_${names.size + 1}`
   names.set(text, name)
   return name
