@@ -1,5 +1,5 @@
 import { type Client, type Part, type Run } from '@bureau/client'
-import type { CancelMode, Message } from '@bureau/protocol'
+import type { CancelMode } from '@bureau/protocol'
 import type { CallDecision } from '../server/approvals.ts'
 import { Observable } from '../observable.ts'
 import {
@@ -8,7 +8,6 @@ import {
   type Chat,
   type Draft,
   failureOf,
-  historyOf,
   inputOf,
   joined,
   type LoggedEvent,
@@ -39,13 +38,12 @@ export class ChatSession {
   #run: Run | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   readonly #events: LoggedEvent[] = []
-  readonly #decisions: Decisions
+  readonly #decisions = new Decisions()
   #times: Turn['times'] = {}
   #isForgotten = false
 
   constructor(chat: Chat, client: Client, store: ChatStore) {
     this.#client = client
-    this.#decisions = new Decisions(client)
     this.#store = store
     this.shown = new Observable<SessionView>({ chat, busy: false, connection: null, queued: null, eventCount: 0 })
     this.draft = new Observable(chat.unsent ?? NO_DRAFT)
@@ -62,11 +60,6 @@ export class ChatSession {
   /** The events of the runs that this page has followed: one list, which grows at its end. */
   get events(): readonly LoggedEvent[] {
     return this.#events
-  }
-
-  /** What the next message is sent behind. */
-  get history(): readonly Message[] {
-    return historyOf(this.view.chat)
   }
 
   /** Sends a message; while a run goes on, it waits for its end. */
@@ -148,7 +141,7 @@ export class ChatSession {
     const next = run
       ? // When the last decision is refused, those before it are not made either.
         await decideOn(run, callId, decision).finally(() => show((parts) => joined(parts, run.parts)))
-      : await this.#decisions.decide(this.view.chat, callId, decision)
+      : await this.#decisions.decide(this.#client, this.view.chat, { callId, ...decision })
     show((parts) => parts.map((part) => (part.id === callId ? begun(part) : part)))
     if (!next) return
     this.#changeTurn(turn.id, { status: 'running', endedAt: null })
@@ -193,15 +186,17 @@ export class ChatSession {
     this.#change({ busy: true })
     try {
       const run = await findRun(this.#client, this.#store, chat)
-      // The platform replays it from its start; elsewhere what comes of an approval is a run of its own.
-      const before = chat.platform ? { messages: [], usage: null } : { parts: turn.parts.map(begun) }
-      if (run) this.#changeTurn(turn.id, { status: 'running', ...before })
-      if (run) return await this.#follow(run, turn.id, { live: false })
+      if (run) {
+        // The platform replays it from its start; elsewhere what comes of an approval is a run of its own.
+        const before = chat.platform ? { messages: [], usage: null } : { parts: turn.parts.map(begun) }
+        this.#changeTurn(turn.id, { status: 'running', ...before })
+        return await this.#follow(run, turn.id, { live: false })
+      }
       // Another tab may have seen its end; what a call that waits needs is kept in the chat.
       const kept = (await this.#store.find(chat.id)) ?? chat
       const isLost = kept.turns.at(-1)?.status === 'running'
-      if (!isLost) this.#change({ chat: kept })
-      else this.#changeTurn(turn.id, { status: 'lost', messages: [], endedAt: Date.now() })
+      const lost = { status: 'lost', messages: [], endedAt: Date.now() } as const
+      this.#change({ chat: isLost ? withTurn(kept, turn.id, lost) : kept })
       if (isLost) this.#save()
     } catch (error) {
       // It is kept as it was: a page that may ask for it finds it again.

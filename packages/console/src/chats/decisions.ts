@@ -10,13 +10,8 @@ export function decideOn(run: Run, callId: string, { approve, reason, edited }: 
 
 /** Decisions on calls of a run that the server may have forgotten: what they need to go on is in the chat. */
 export class Decisions {
-  readonly #client: Client
   /** Until all are decided on. */
   #decided: readonly object[] = []
-
-  constructor(client: Client) {
-    this.#client = client
-  }
 
   clear(): void {
     this.#decided = []
@@ -27,8 +22,9 @@ export class Decisions {
    *
    * @throws BureauError what is refused is not decided.
    */
-  async decide(chat: Chat, callId: string, { approve, reason, edited }: CallDecision): Promise<Run | null> {
+  async decide(client: Client, chat: Chat, decision: CallDecision & { readonly callId: string }): Promise<Run | null> {
     const { id, options, agent, turns } = chat
+    const { callId, approve, reason, edited } = decision
     const part = turns.at(-1)?.parts.find((each) => each.id === callId)
     const token = part?.type === 'tool' ? part.approval?.token : undefined
     const approvals = [...this.#decided, { call_id: callId, approve, reason, arguments: edited, token }]
@@ -39,7 +35,7 @@ export class Decisions {
     const body: object = { ...bodyOf(options), recipient_agent: agent, approvals }
     // A run that goes on after an approval has no message of its own.
     const message = undefined as unknown as string
-    const run = this.#client.stream({ chat: id, message, body })
+    const run = client.stream({ chat: id, message, body })
     await run.started
     this.clear()
     return run

@@ -8,8 +8,9 @@ const ARRIVES_MS = 10_000
 const CHECKS_EACH_MS = 250
 
 /**
- * The run of the last turn of a chat, which this page or another tab has begun, as soon as it is at the server and that can be reached. Null when
- * there is none, when another tab has seen its end, or when it waits on a self-hosted server: the chat has all that it said.
+ * The run of the last turn of a chat, which this page or another tab has begun, as soon as it is at the server, and that
+ * can be reached. Null when there is none, when another tab has seen its end, or when it waits on a self-hosted server: the
+ * chat has all that it said.
  *
  * @throws BureauError
  */

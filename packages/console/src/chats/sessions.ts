@@ -1,10 +1,11 @@
 import { type Client, createClient } from '@bureau/client'
+import type { Message } from '@bureau/protocol'
 import { createContext, useContext } from 'react'
 import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
 import { watchedFetch } from '../server/reachability.ts'
 import { useValue } from '../observable.ts'
-import { type Chat, type Draft, newChat, type Partner, type SessionView } from './chat.ts'
+import { type Chat, type Draft, historyOf, newChat, type Partner, type SessionView } from './chat.ts'
 import { ChatSession } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
 
@@ -60,7 +61,7 @@ export class Sessions {
   }
 
   #begin(chat: Chat): ChatSession {
-    const client = clientOf(chat, () => session.history)
+    const client = clientOf(chat, () => historyOf(session.view.chat))
     const session: ChatSession = new ChatSession(chat, client, this.store)
     this.#live.set(chat.id, session)
     void session.comeBack()
@@ -71,7 +72,7 @@ export class Sessions {
 export const platformClient = (integration: string): Client =>
   createClient({ url: SERVER, integration, token: () => credentials.value.platform ?? '', fetch: watchedFetch })
 
-function clientOf({ agency, platform }: Partner, history: () => ChatSession['history']): Client {
+function clientOf({ agency, platform }: Partner, history: () => readonly Message[]): Client {
   if (platform) return platformClient(agency)
   return createClient({
     url: addressOf(encodeURIComponent(agency)),
