@@ -292,7 +292,7 @@ describe('anthropic(…) as the model of an agent', () => {
   })
 
   test.each(['', ';'])(
-    'a data URL without data, "data:%s…", is told to the model, however long it is',
+    'the model is told of a data URL without data, "data:%s…", however long it is',
     async (begin) => {
       const vendor = await startVendor()
       const server = await startTestServer({ agencies: soloAgency({ model: anthropicAt(vendor) }) })

@@ -49,7 +49,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const started = new Promise<Started>((resolve) => (this.#resolveStarted = resolve))
     this.result = this.#follow() as Promise<Result<Output>>
     this.started = Promise.race([started, this.result.then(() => started)])
-    // Who does not need it must not get its rejection as unhandled; that of the result is handled here.
+    // Whoever ignores it must not see an unhandled rejection; this handles that of the result too.
     this.started.catch(() => {})
   }
 

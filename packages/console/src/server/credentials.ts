@@ -49,7 +49,7 @@ function read(storage: Kept): Credentials {
   }
 }
 
-/** A storage that is full keeps nothing, and to name one that is forbidden is an error: one signs in again then. */
+/** A full storage keeps nothing, and merely naming a forbidden one throws: the user then signs in again. */
 function write(storage: Kept, value: Credentials): void {
   try {
     window[storage].setItem(KEY, JSON.stringify(value))
