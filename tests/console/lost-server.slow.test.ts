@@ -7,7 +7,7 @@ import { startPlatform } from '../platform/support/test-platform.ts'
 import { startCable } from '../support/cable.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, say } from './support/console-page.ts'
 
 const banner = (page: Page) => page.getByRole('alert').filter({ hasText: 'It is asked again every two seconds' })
 
@@ -66,8 +66,7 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     server.provider.script([textDeltas(['So far', hold(gate), ' and on.'])])
     const cable = await startCable(server.url)
     const { page } = await open(cable.url)
-    await page.getByRole('textbox', { name: 'Message' }).fill('Tell me')
-    await page.keyboard.press('Enter')
+    await say(page, 'Tell me')
     await page.getByText('So far').waitFor()
 
     cable.cut()
@@ -87,15 +86,11 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     server.provider.script([toolCall('refund', { euros: 50 }), textDeltas(['So far', hold(gate), ' and on.'])])
     const cable = await startCable(server.url)
     const { page } = await open(cable.url)
-    const say = async (words: string): Promise<void> => {
-      await page.getByRole('textbox', { name: 'Message' }).fill(words)
-      await page.keyboard.press('Enter')
-    }
-    await say('Refund')
+    await say(page, 'Refund')
     await page.getByRole('button', { name: 'Approve' }).waitFor()
     await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
     await page.getByRole('button', { name: 'New chat' }).click()
-    await say('Tell me')
+    await say(page, 'Tell me')
     await page.getByText('So far').waitFor()
     const chats = page.getByRole('navigation', { name: 'Chats' })
     await page.clock.install()
@@ -123,17 +118,15 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     expect(server.provider.modelRequests).toHaveLength(2)
   })
 
-  test('and has forgotten the run when it is back is no error: the message can be sent again, and what waits behind it', async () => {
+  test('and comes back without the run is no error: the message can be sent again, and so can the one queued behind it', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
     server.provider.script([textDeltas(['So far', hold(gate), ' and on.']), text('Anew.')])
     const cable = await startCable(server.url)
     const { page } = await open(cable.url)
-    await page.getByRole('textbox', { name: 'Message' }).fill('Tell me')
-    await page.keyboard.press('Enter')
+    await say(page, 'Tell me')
     await page.getByText('So far').waitFor()
-    await page.getByRole('textbox', { name: 'Message' }).fill('And then?')
-    await page.keyboard.press('Enter')
+    await say(page, 'And then?')
 
     await page.route('**/runs/*/events?*', (route) =>
       route.fulfill({ status: 404, json: { error: 'There is no such run.', code: 'run_not_found' } }),

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { failed, hold, reasoning, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { startPrefixProxy } from '../support/prefix-proxy.ts'
 import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser, focused } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, focused, say } from './support/console-page.ts'
 
 const add = tool({
   name: 'add',
@@ -27,11 +27,6 @@ function teamAgency(): { team: Agency } {
     quickReplies: ['And doubled?'],
   })
   return { team: new Agency({ name: 'Team', entryPoint: front, flows: [[front, expert]] }) }
-}
-
-async function say(page: Page, words: string): Promise<void> {
-  await page.getByRole('textbox', { name: 'Message' }).fill(words)
-  await page.keyboard.press('Enter')
 }
 
 /** JavaScript for a page, with what its browser keeps of chats as `chats`. */

@@ -75,6 +75,12 @@ const WATCH_POLICY = `document.addEventListener('securitypolicyviolation', ({ vi
   console.error('policy: ' + violatedDirective + ' ' + blockedURI)
 })`
 
+/** Sends a message in the playground. */
+export async function say(page: Page, words: string): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill(words)
+  await page.keyboard.press('Enter')
+}
+
 /** What has the focus: its element and its name. */
 export const focused = (page: Page): Promise<string> =>
   page.evaluate<string>(`(({ localName, ariaLabel, textContent }) =>
