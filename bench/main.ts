@@ -1,6 +1,6 @@
 /**
  * Measures what a stream costs a Bureau server, as multiples of a plain byte proxy on the same machine in the same run.
- * Run: npm run bench (about four minutes) or npm run bench -- --quick (20 seconds, rougher). Linux only.
+ * Run: npm run bench (about eight minutes) or npm run bench -- --quick (20 seconds, rougher). Linux only.
  * `--only <words>` measures the scenarios whose names have these words, and nothing else.
  * `--redis <url>` runs the server with that REDIS_URL; `--server <script>` measures another server of the same routes.
  */
@@ -20,11 +20,11 @@ import { SCENARIOS } from './scenarios.ts'
 import { readOptions } from '../scripts/read-options.ts'
 
 const LOAD_CORE = 1
-const TIME_LIMIT_MS = 360_000
+const TIME_LIMIT_MS = 900_000
 
 const FULL: Effort = {
   rounds: 5,
-  firstWarmUpMs: 1500,
+  warmUp: { pieceMs: 1500, pieces: 16 },
   warmUpMs: 200,
   measureMs: 1200,
   freshRounds: 3,
@@ -33,7 +33,7 @@ const FULL: Effort = {
 }
 const QUICK: Effort = {
   rounds: 3,
-  firstWarmUpMs: 500,
+  warmUp: { pieceMs: 500, pieces: 1 },
   warmUpMs: 50,
   measureMs: 250,
   freshRounds: 1,

@@ -17,7 +17,9 @@ type Running = Candidate & { readonly launched: Launched }
 /** How long each part takes. */
 export type Effort = {
   readonly rounds: number
-  readonly firstWarmUpMs: number
+  /** Load before the first round of a scenario: pieces of so many milliseconds, and how many of them at most. */
+  readonly warmUp: { readonly pieceMs: number; readonly pieces: number }
+  /** Load before what is measured of each round. */
   readonly warmUpMs: number
   readonly measureMs: number
   /** Rounds of the part with fresh processes: start-up, idle and held memory. */
@@ -44,23 +46,48 @@ export async function start(candidate: Candidate, upstream: Launched): Promise<R
   return { ...candidate, launched: await launch({ script: candidate.script, core: SERVER_CORE, environment }) }
 }
 
-/** Every round measures all candidates, in an order that alternates; one round more warms them up. */
+/** Every round measures all candidates, in an order that alternates, when each has been warmed up. */
 export async function measureCpu(
   scenario: Scenario,
   candidates: readonly Running[],
   { upstream, effort }: { upstream: Launched; effort: Effort },
 ): Promise<CpuRounds> {
   await setAnswering(upstream, scenario.answering)
+  for (const candidate of candidates) await warmUp(candidate, scenario, effort)
   const rounds: Record<Candidate['name'], number[]> = { proxy: [], server: [] }
-  for (let round = 0; round <= effort.rounds; round++) {
+  for (let round = 0; round < effort.rounds; round++) {
     for (const candidate of round % 2 === 0 ? candidates : candidates.toReversed()) {
-      const warming = round === 0
-      const times = warming ? { warmUpMs: 0, measureMs: effort.firstWarmUpMs } : effort
-      const result = await loadOf(candidate, scenario, times)
-      if (!warming) rounds[candidate.name].push(result.cpuNs / 1e6 / result.streams)
+      rounds[candidate.name].push(await cpuPerStream(candidate, scenario, effort))
     }
   }
   return rounds
+}
+
+/** Pieces in a row that are not cheaper than the best one before them: the process is warm. */
+const SETTLED_PIECES = 5
+
+/** What counts as cheaper: less is noise. */
+const CHEAPER = 0.97
+
+/**
+ * Loads a process until its streams no longer become cheaper. V8 compiles what is called often in threads of the same
+ * process, for ten to twenty seconds of full load, and that is no cost of a stream.
+ */
+async function warmUp(candidate: Running, scenario: Scenario, effort: Effort): Promise<void> {
+  const { pieceMs, pieces } = effort.warmUp
+  let best = Number.POSITIVE_INFINITY
+  let settled = 0
+  for (let piece = 0; piece < pieces && settled < SETTLED_PIECES; piece++) {
+    const cost = await cpuPerStream(candidate, scenario, { warmUpMs: 0, measureMs: pieceMs })
+    settled = cost < best * CHEAPER ? 0 : settled + 1
+    best = Math.min(best, cost)
+  }
+}
+
+/** CPU of one stream in milliseconds. */
+async function cpuPerStream(candidate: Running, scenario: Scenario, times: Times): Promise<number> {
+  const { cpuNs, streams } = await loadOf(candidate, scenario, times)
+  return cpuNs / 1e6 / streams
 }
 
 /** Milliseconds to the first delta on an idle server: the median of each round. */
