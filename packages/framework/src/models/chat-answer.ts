@@ -28,8 +28,9 @@ export class ChatAnswer {
     this.#callIds = new CallIds(usedCallIds)
   }
 
-  get ended(): boolean {
-    return this.#ended
+  /** True once the reason for its end has come: a server may say no more, or its usage and `[DONE]`. */
+  get isWhole(): boolean {
+    return this.#ended || this.#finishReason !== undefined
   }
 
   /**
@@ -50,7 +51,7 @@ export class ChatAnswer {
     for (const choice of choices) this.#readChoice(fieldsOf(choice))
   }
 
-  /** There is nothing more to read. An answer with a reason for its end is whole without `[DONE]`. */
+  /** There is nothing more to read. */
   end(): void {
     if (!this.#ended && this.#finishReason !== undefined) this.#finish(this.#finishReason)
   }

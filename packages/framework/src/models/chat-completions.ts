@@ -38,7 +38,7 @@ class ChatAnswerReader implements AnswerReader {
   }
 
   get ended(): boolean {
-    return this.#answer.ended
+    return this.#answer.isWhole
   }
 
   push(text: string): Promise<void> | undefined {

@@ -17,7 +17,7 @@ export type StreamingPost = {
 }
 
 export interface AnswerReader {
-  /** True once the last event has been read. The answer is whole then, however its connection ends. */
+  /** True once the answer is whole, however its connection ends. Its usage may follow. */
   readonly ended: boolean
   /** Receives decoded text as it arrives. A promise pauses the socket until it resolves. */
   push(text: string): Promise<void> | undefined
@@ -27,7 +27,7 @@ export interface AnswerReader {
 
 const MAX_ERROR_BODY_CHARACTERS = 16_384
 
-/** So long an answer whose last event has come may take to end: then its connection serves the next request. */
+/** So long nothing may come of an answer that is whole and does not end: one that ends leaves its connection to the next request. */
 const END_MS = 1_000
 
 /**
@@ -40,7 +40,7 @@ const END_MS = 1_000
  */
 export async function postStream(post: StreamingPost): Promise<void> {
   const contentType = await withRetries(post.signal, () => postOnce(post))
-  if (!post.reader.ended) post.reader.end()
+  post.reader.end()
   if (post.reader.ended) return
   // Whoever reads the log learns that a proxy or a wrong address has answered, and not the provider.
   const isStream = contentType?.startsWith(EVENT_STREAM) ?? true
@@ -197,6 +197,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
     if (this.#unread.length === 0 || this.#stopped || this.#readerIsBehind) return
     const [first, ...others] = this.#unread
     this.#unread = []
+    clearTimeout(this.#endTimer)
     const bytes = others.length === 0 ? first! : Buffer.concat([first!, ...others])
     try {
       const waiting = this.#post.reader.push(this.#decoder.decode(bytes, { stream: true }))
@@ -223,8 +224,9 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
 
   /** Some servers keep the connection open behind the last event. */
   #limitEnd(): void {
+    clearTimeout(this.#endTimer)
     if (!this.#post.reader.ended || this.#end) return
-    this.#endTimer ??= setTimeout(() => this.#controller?.abort(new Error('the answer has no end')), END_MS)
+    this.#endTimer = setTimeout(() => this.#controller?.abort(new Error('the answer has no end')), END_MS)
   }
 
   #stop(error: unknown): void {
