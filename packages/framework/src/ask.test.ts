@@ -352,3 +352,17 @@ test('tool servers are connected for the run and closed after it, again and agai
     expect.stringContaining('Hello Grace, from the tool server'),
   ])
 })
+
+test('a request that was refused is not counted when the run is stopped before it is made again', async () => {
+  const stop = new AbortController()
+  const doStream = async (): Promise<never> => {
+    setImmediate(() => stop.abort())
+    throw Object.assign(new Error('busy'), { statusCode: 503, responseHeaders: { 'retry-after': '9' } })
+  }
+  const model = { specificationVersion: 'v4', provider: 'acme.chat', modelId: 'm-1', doStream } as const
+  const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', model }) })
+
+  const { status, usage } = await ask(agency, 'Greet Ada.', { signal: stop.signal })
+
+  expect([status, usage?.request_count]).toEqual(['cancelled', 0])
+})

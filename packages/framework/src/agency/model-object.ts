@@ -29,6 +29,8 @@ export type ResponsesResponse = {
 export interface ModelCallObserver {
   /** The request is on its way: from now on it may cost something, even if nothing comes back. */
   onSent?(): void
+  /** It was refused and has cost nothing: it may be sent again. */
+  onRefused?(): void
   /** One event: its `type` and the JSON text in which it arrived. Never waits. */
   onEvent(kind: string, json: string): void
   /**

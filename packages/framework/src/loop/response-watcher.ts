@@ -64,6 +64,10 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
     this.#isSent = true
   }
 
+  onRefused(): void {
+    this.#isSent = false
+  }
+
   onEvent(kind: string, json: string): void {
     this.#begun = true
     if (kind.endsWith('.delta')) {

@@ -266,15 +266,18 @@ describe('what compatible servers do differently', () => {
   test.each([
     ['stays open', hold(new Gate())],
     ['breaks', cut({ how: 'reset' })],
-  ] satisfies [string, Turn][])('an answer with a reason for its end is whole when its connection %s behind it', async (_, end) => {
-    const last = chunk({}, { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
-    const tokens = { prompt_tokens: 8, completion_tokens: 2, total_tokens: 10 }
-    const used = `data: ${JSON.stringify({ choices: [], usage: tokens })}\n\n`
+  ] satisfies [string, Turn][])(
+    'an answer with a reason for its end is whole when its connection %s behind it',
+    async (_, end) => {
+      const last = chunk({}, { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
+      const tokens = { prompt_tokens: 8, completion_tokens: 2, total_tokens: 10 }
+      const used = `data: ${JSON.stringify({ choices: [], usage: tokens })}\n\n`
 
-    const call = await ask([raw(chunk({ content: 'ok' })), raw(last), raw(used), end])
+      const call = await ask([raw(chunk({ content: 'ok' })), raw(last), raw(used), end])
 
-    expect(call.response).toMatchObject({ status: 'completed', usage: { total_tokens: 10 } })
-  })
+      expect(call.response).toMatchObject({ status: 'completed', usage: { total_tokens: 10 } })
+    },
+  )
 
   test('comments between the chunks are ignored', async () => {
     const call = await ask([raw(': PROCESSING\n\n'), text('ok')])

@@ -22,6 +22,7 @@ export function chatCompletionsTransport(endpoint: ModelEndpoint): ResponsesTran
       body: JSON.stringify(toChatRequest(request, url)),
       signal,
       onSent: () => observer.onSent?.(),
+      onRefused: () => observer.onRefused?.(),
       reader: new ChatAnswerReader(request, observer),
     })
 }

@@ -188,6 +188,26 @@ test.each([
   expect(asked()).toBe(times)
 })
 
+test('a refusal is reported before the request waits to be made again', async () => {
+  const { url } = await startProvider('HTTP/1.1 503 Busy\r\nretry-after: 9\r\ncontent-length: 0\r\n\r\n')
+  const dispatcher = new Agent()
+  closing.push(() => dispatcher.destroy())
+  const stop = new AbortController()
+  const reason = new Error('cancelled')
+  const said: string[] = []
+  const onRefused = (): void => {
+    said.push('refused')
+    stop.abort(reason)
+  }
+  const reader: AnswerReader = { ended: false, push: () => undefined, end: () => {} }
+  const about = { dispatcher, url, headers: {}, body: '{}', signal: stop.signal, reader }
+
+  const done = postStream({ ...about, onSent: () => void said.push('sent'), onRefused })
+
+  await expect(done).rejects.toBe(reason)
+  expect(said).toEqual(['sent', 'refused'])
+})
+
 test('no more is read of a refusal than tells what it means', async () => {
   let written = 0
   const server = createHttpServer((_request, response) => {

@@ -13,6 +13,8 @@ export type StreamingPost = {
   readonly signal: AbortSignal
   /** Called when a connection takes the request. */
   readonly onSent?: () => void
+  /** Called when a request was refused that is made again. */
+  readonly onRefused?: () => void
   readonly reader: AnswerReader
 }
 
@@ -39,7 +41,7 @@ const END_MS = 1_000
  * @throws ModelError, the reason of `signal`, or what the reader throws.
  */
 export async function postStream(post: StreamingPost): Promise<void> {
-  const contentType = await withRetries(post.signal, () => postOnce(post))
+  const contentType = await withRetries(post, () => postOnce(post))
   post.reader.end()
   if (post.reader.ended) return
   // Whoever reads the log learns that a proxy or a wrong address has answered, and not the provider.

@@ -27,6 +27,7 @@ export function responsesTransport(endpoint: ModelEndpoint): ResponsesTransport 
       body: writeBody(request),
       signal,
       onSent: () => observer.onSent?.(),
+      onRefused: () => observer.onRefused?.(),
       reader: new ResponsesEventCutter(observer),
     })
 }

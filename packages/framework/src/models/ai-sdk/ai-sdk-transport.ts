@@ -26,8 +26,11 @@ export function aiSdkTransport(object: LanguageModel, files: FileAccess): Respon
     const download = fileDownloads(files, signal)
     const prompt = await withFiles(toPrompt(request, object), await model.supportedUrls, download)
     const options = { ...toCallOptions(request, object), prompt, headers: { ...headers }, abortSignal: signal }
-    observer.onSent?.()
-    const stream = await withRetries(signal, () => openStream(model, options, signal))
+    const attempts = { signal, onRefused: () => observer.onRefused?.() }
+    const stream = await withRetries(attempts, () => {
+      observer.onSent?.()
+      return openStream(model, options, signal)
+    })
     const usedCallIds = request.input.map((item) => item.call_id ?? '')
     const parts = new StreamParts(new ResponseEventWriter(observer, request), modelKey(object), usedCallIds)
     await readStream(stream, { model, parts, observer, signal })
