@@ -30,9 +30,14 @@ export class ModelError extends Error {
     super(options.message ?? RUN_ERRORS[code].message.replace(/\.$/, `${status}.`), { cause: options.cause })
     this.code = code
     this.status = options.status
-    this.detail = options.detail
+    this.detail = options.detail?.slice(0, MAX_DETAIL_CHARACTERS).replaceAll(KEYS, '[key]')
   }
 }
+
+/** Keys as vendors write them: some providers quote the one that they refuse, and details go to logs. */
+const KEYS = /\b(?:(?:sk|pk|rk|xai)-|gsk_|AIza|Bearer\s+)[\w.-]{8,}/g
+
+const MAX_DETAIL_CHARACTERS = 2_000
 
 /** What the provider has sent is not an answer. */
 export function invalidAnswer(detail: string, cause?: unknown): ModelError {
@@ -62,23 +67,19 @@ export function requireFewItems(count: number): void {
   if (count > MAX_ITEMS) throw invalidAnswer(`the answer has more than ${MAX_ITEMS} items`)
 }
 
-/** Keys as vendors write them: some providers quote the one that they refuse, and details go to logs. */
-const KEYS = /\b(?:(?:sk|pk|rk|xai)-|gsk_|AIza|Bearer\s+)[\w.-]{8,}/g
-
 /** A mistake of whoever configures the agent, which "not valid" would not lead to. */
 const NOT_FOUND = 'The model provider does not know the model, or its address is wrong (HTTP 404).'
 
 /** What a provider's HTTP error status and error code mean. */
-export function modelErrorOfStatus(status: number, body: string): ModelError {
-  const detail = body.slice(0, 2_000).replaceAll(KEYS, '[key]')
+export function modelErrorOfStatus(status: number, detail: string): ModelError {
   if (status === 401 || status === 403) return new ModelError('upstream_auth_failed', { status, detail })
   if (status === 408 || status === 504) return new ModelError('upstream_timeout', { status, detail })
-  if (status === 429 && /\binsufficient_quota\b/.test(body)) {
+  if (status === 429 && /\binsufficient_quota\b/.test(detail)) {
     return new ModelError('upstream_quota_exhausted', { status, detail })
   }
   if (status === 429) return new ModelError('upstream_rate_limited', { status, detail })
   if (status >= 500) return new ModelError('upstream_unavailable', { status, detail })
   if (status === 404) return new ModelError('upstream_invalid_request', { status, detail, message: NOT_FOUND })
-  if (CONTEXT_LENGTH.test(body)) return new ModelError('context_length_exceeded', { status, detail })
+  if (CONTEXT_LENGTH.test(detail)) return new ModelError('context_length_exceeded', { status, detail })
   return new ModelError('upstream_invalid_request', { status, detail })
 }

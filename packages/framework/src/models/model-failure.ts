@@ -86,10 +86,7 @@ function codeOfNetwork(error: object): ModelErrorCode | undefined {
 }
 
 function detailOf({ message, responseBody }: Fields): string {
-  return [message, responseBody]
-    .filter((text) => typeof text === 'string' && text !== '')
-    .join(' ')
-    .slice(0, 2_000)
+  return [message, responseBody].filter((text) => typeof text === 'string' && text !== '').join(' ')
 }
 
 function withCause(error: ModelError, cause: unknown): ModelError {

@@ -427,6 +427,34 @@ describe('requests', () => {
     expect(model.asked).toHaveLength(1)
   })
 
+  test.each([
+    ['throws an error of its own', () => Promise.reject(new Error('no key like sk-abcdefgh')), 'no key like [key]'],
+    ['throws what is no error', () => Promise.reject('lost'), 'lost'],
+    ['answers nothing', () => Promise.resolve(undefined), 'TypeError'],
+    ['streams nothing', () => Promise.resolve({}), 'TypeError'],
+    ['streams no parts', () => Promise.resolve({ stream: ReadableStream.from([null]) }), 'TypeError'],
+    ['ends as nobody may', () => Promise.resolve({ stream: ReadableStream.from([{ type: 'finish' }]) }), 'TypeError'],
+  ])('fail with the name of the model and a reason for the log when its client %s', async (_, doStream, reason) => {
+    const error = await ask({ ...modelOf(() => []), doStream }).catch((thrown: unknown) => thrown)
+
+    const message = 'The client of the model acme/m-1 has failed.'
+    expect(error).toMatchObject({ name: 'ModelError', code: 'upstream_invalid_response', message })
+    expect(error).toHaveProperty('detail', expect.stringContaining(reason))
+  })
+
+  test('fail as they are when the reader fails', async () => {
+    const call = new RecordedCall()
+    const lost = new Error('the log is lost')
+    call.ready = () => Promise.reject(lost)
+
+    await expect(
+      ask(
+        modelOf(() => [...block('t', 'ok'), finish()]),
+        { call },
+      ),
+    ).rejects.toBe(lost)
+  })
+
   test('leave nothing of the conversation in the errors that they end with', async () => {
     const model = modelOf(() => {
       throw refused(400)

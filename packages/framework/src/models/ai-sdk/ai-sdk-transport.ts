@@ -1,5 +1,5 @@
 import { fieldsOf } from '@bureau/protocol'
-import type { LanguageModelV4CallOptions } from '@ai-sdk/provider'
+import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider'
 import { causesOf } from '../../causes.ts'
 import { toModelError } from '../model-failure.ts'
 import { ResponseEventWriter } from '../response-events.ts'
@@ -8,7 +8,7 @@ import { ModelError } from '../model-error.ts'
 import type { ModelCallObserver, ResponsesTransport } from '../../agency/model-object.ts'
 import { toCallOptions } from './call-options.ts'
 import { type FileAccess, fileDownloads, withFiles } from './file-downloads.ts'
-import type { LanguageModel } from '../../agency/language-model.ts'
+import { type LanguageModel, languageModelName } from '../../agency/language-model.ts'
 import { asVersion4, type ModelV4 } from './older-versions.ts'
 import { toPrompt } from './prompt.ts'
 import { modelKey } from './provider-data.ts'
@@ -27,32 +27,42 @@ export function aiSdkTransport(object: LanguageModel, files: FileAccess): Respon
     const prompt = await withFiles(toPrompt(request, object), await model.supportedUrls, download)
     const options = { ...toCallOptions(request, object), prompt, headers: { ...headers }, abortSignal: signal }
     const attempts = { signal, onRefused: () => observer.onRefused?.() }
-    const stream = await withRetries(attempts, () => {
+    const reader = await withRetries(attempts, () => {
       observer.onSent?.()
-      return openStream(model, options, signal)
+      return openStream(object, { model, options, signal })
     })
     const usedCallIds = request.input.map((item) => item.call_id ?? '')
     const parts = new StreamParts(new ResponseEventWriter(observer, request), modelKey(object), usedCallIds)
-    await readStream(stream, { model, parts, observer, signal })
+    await readStream(reader, { object, model, parts, observer, signal })
   }
 }
 
-type PartStream = Awaited<ReturnType<ModelV4['doStream']>>['stream']
+type PartReader = ReadableStreamDefaultReader<LanguageModelV4StreamPart>
 
-async function openStream(
-  model: ModelV4,
-  options: LanguageModelV4CallOptions,
-  signal: AbortSignal,
-): Promise<PartStream> {
+type Opening = {
+  readonly model: ModelV4
+  readonly options: LanguageModelV4CallOptions
+  readonly signal: AbortSignal
+}
+
+async function openStream(object: LanguageModel, { model, options, signal }: Opening): Promise<PartReader> {
   try {
     const { stream } = await untilAborted(model.doStream(options), signal)
-    return stream
+    return stream.getReader()
   } catch (error) {
     signal.throwIfAborted()
-    const failure = toModelError(error)
-    if (!(failure instanceof ModelError) || !mayBeTriedAgain(error, failure)) throw failure
+    const failure = failureOf(error, object)
+    if (!mayBeTriedAgain(error, failure)) throw failure
     throw new RetryableError(failure, parseRetryAfter(headerOf(error, 'retry-after')))
   }
+}
+
+/** What is no error of its provider is a defect of the model object, or of its package, which must not pass for one of ours. */
+function failureOf(error: unknown, object: LanguageModel): ModelError {
+  const known = toModelError(error)
+  if (known instanceof ModelError) return known
+  const message = `The client of the model ${languageModelName(object)} has failed.`
+  return new ModelError('upstream_invalid_response', { message, detail: String(error), cause: error })
 }
 
 /** The AI SDK knows best of its own errors. An address that may not be called stays forbidden. */
@@ -70,6 +80,7 @@ function headerOf(error: unknown, name: string): string | undefined {
 }
 
 type Reading = {
+  readonly object: LanguageModel
   readonly model: ModelV4
   readonly parts: StreamParts
   readonly observer: ModelCallObserver
@@ -77,27 +88,33 @@ type Reading = {
 }
 
 /** Reads one part at a time, and none while the observer's reader is behind. */
-async function readStream(stream: PartStream, { model, parts, observer, signal }: Reading): Promise<void> {
-  const reader = stream.getReader()
+async function readStream(reader: PartReader, reading: Reading): Promise<void> {
+  const { observer, signal } = reading
   const stop = (): void => void reader.cancel(signal.reason).catch(() => {})
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    for (;;) {
-      const { done, value } = await reader.read()
-      signal.throwIfAborted()
-      if (done) break
-      parts.read(model.readPart(value))
+    while (await readPart(reader, reading)) {
       const readerIsBehind = observer.onBatchEnd()
       if (readerIsBehind) await untilAborted(readerIsBehind, signal)
     }
-    parts.end()
     await observer.onBatchEnd()
-  } catch (error) {
-    signal.throwIfAborted()
-    throw toModelError(error)
   } finally {
     signal.removeEventListener('abort', stop)
     stop()
+  }
+}
+
+/** @returns Whether there was one. */
+async function readPart(reader: PartReader, { object, model, parts, signal }: Reading): Promise<boolean> {
+  try {
+    const { done, value } = await reader.read()
+    signal.throwIfAborted()
+    if (done) parts.end()
+    else parts.read(model.readPart(value))
+    return !done
+  } catch (error) {
+    signal.throwIfAborted()
+    throw failureOf(error, object)
   }
 }

@@ -191,7 +191,7 @@ function failureOf(error: unknown): ModelError {
   const known = toModelError(error)
   if (known instanceof ModelError) return known
   const message = error instanceof Error ? error.message : (JSON.stringify(error) ?? 'no reason')
-  return invalidAnswer(message.slice(0, 2_000), error instanceof Error ? error : undefined)
+  return invalidAnswer(message, error instanceof Error ? error : undefined)
 }
 
 /** Numbers that are missing are the sum of their parts, as far as these are known. */
