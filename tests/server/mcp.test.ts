@@ -593,6 +593,20 @@ describe('on the wire', () => {
     expect([answer.status, answer.body.error.code]).toEqual([status, code])
   })
 
+  test.each([
+    ['initialize', {}, 'params.protocolVersion'],
+    ['initialize', undefined, 'params'],
+    ['tools/list', { cursor: 7 }, 'params.cursor'],
+  ])('%s with the params %j is refused, and named is %s', async (method, params, named) => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const headers = { accept: 'application/json, text/event-stream' }
+
+    const answer = await server.post('/mcp', { jsonrpc: '2.0', id: 'a', method, params }, headers)
+
+    expect(answer.body).toMatchObject({ jsonrpc: '2.0', id: 'a', error: { code: -32602 } })
+    expect(answer.body.error.message).toMatch(`${named}: `)
+  })
+
   test.each(['GET', 'DELETE'])('%s is 405: a session has no end, and no stream of its own', async (method) => {
     const server = await startTestServer({ agencies: soloAgency() })
 

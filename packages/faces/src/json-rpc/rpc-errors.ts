@@ -6,6 +6,7 @@ import type { FastifyRequest } from 'fastify'
 const PARSE_ERROR = -32700
 export const METHOD_NOT_FOUND = -32601
 const INVALID_REQUEST = -32600
+export const INVALID_PARAMS = -32602
 const INTERNAL_ERROR = -32603
 
 export type RpcId = string | number | null

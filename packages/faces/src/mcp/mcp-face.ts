@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { challengeOf, metadataRoutes } from './resource-metadata.ts'
 import type { McpSdk } from './ask-person.ts'
 import { type McpOptions, mcpServer } from './mcp-server.ts'
-import { METHOD_NOT_FOUND, requireBody, rpcErrorHandler } from '../json-rpc/rpc-errors.ts'
+import { INVALID_PARAMS, METHOD_NOT_FOUND, requireBody, rpcErrorHandler, rpcIdOf } from '../json-rpc/rpc-errors.ts'
 
 const MIB = 1_048_576
 
@@ -91,6 +91,8 @@ async function openHandlers(options: McpOptions): Promise<McpHandlers> {
     const asked = requestOf(request, left.signal)
     requests.set(asked, request)
     const { method, id, params } = request.body as RpcRequest
+    const refusal = invalidParams(sdk, request.body as RpcRequest)
+    if (refusal) return reply.send(refusal)
     if (method === 'initialize') reply.header(SESSION, randomUUID())
     if (method === 'notifications/cancelled') calls.get(keyOf(request, params?.requestId) ?? '')?.abort()
     if (method === 'tools/call') keepUntilClosed(calls, { key: keyOf(request, id), call: left, reply })
@@ -136,6 +138,21 @@ function keepUntilClosed(calls: Calls, { key, call, reply }: Kept): void {
   if (key === undefined) return
   calls.set(key, call)
   reply.raw.once('close', () => calls.get(key) === call && calls.delete(key))
+}
+
+/** The SDK checks these only where it takes whatever is thrown for a failure of the server. */
+const UNCHECKED = new Map<unknown, 'InitializeRequest' | 'ListToolsRequest'>([
+  ['initialize', 'InitializeRequest'],
+  ['tools/list', 'ListToolsRequest'],
+])
+
+/** The error with which a request is answered whose params are not valid. */
+function invalidParams({ specTypeSchemas }: McpSdk, body: RpcRequest): object | undefined {
+  const type = UNCHECKED.get(body.method)
+  const issues = type && specTypeSchemas[type]['~standard'].validate(body).issues
+  if (!issues) return undefined
+  const message = issues.map(({ path = [], message: why }) => `${path.map(String).join('.')}: ${why}`).join('; ')
+  return { jsonrpc: '2.0', id: rpcIdOf(body), error: { code: INVALID_PARAMS, message } }
 }
 
 /** What is listed changes only with the process, so there is nothing to wait for. */
