@@ -24,7 +24,7 @@ export type BureauErrorCode =
 type Facts = {
   readonly status?: number | undefined
   readonly run?: string | undefined
-  readonly retryable?: boolean | undefined
+  readonly retryable?: boolean
   readonly retryAfterMs?: number | undefined
   readonly body?: unknown
   readonly cause?: unknown
@@ -39,19 +39,15 @@ export class BureauError extends Error {
   /** The id of the run that it is about, once that is known. */
   run: string | undefined
   /** Whether it may go well later: for a lost connection to attach, for all else to send the message again. */
-  readonly retryable: boolean
+  readonly retryable: boolean = false
   /** How long the server asks to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined
   /** The body of a refusal as it came, e.g. with `detail` or `fields`. */
   readonly body: unknown
 
-  constructor(code: BureauErrorCode, message: string, facts: Facts = {}) {
-    super(message, { cause: facts.cause })
+  constructor(code: BureauErrorCode, message: string, { cause, ...facts }: Facts = {}) {
+    super(message, { cause })
     this.code = code
-    this.status = facts.status
-    this.run = facts.run
-    this.retryable = facts.retryable ?? false
-    this.retryAfterMs = facts.retryAfterMs
-    this.body = facts.body
+    Object.assign(this, facts)
   }
 }

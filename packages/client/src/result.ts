@@ -56,7 +56,8 @@ export function resultOf(end: End): Result {
 }
 
 function failureOf({ frame, last }: End): BureauError {
-  if (frame?.error) return new BureauError(frame.error.code, frame.error.message, { retryable: frame.error.retryable })
+  if (frame?.error)
+    return new BureauError(frame.error.code, frame.error.message, { retryable: frame.error.retryable ?? false })
   // Without the frame, the files of the request could not be used.
   const usual = frame ? 'run_failed' : 'attachment_rejected'
   if (last?.type !== 'error') return new BureauError(usual, 'The run failed.')
