@@ -110,10 +110,9 @@ async function upload(
     if (from < size || size === 0) await send(connection, { method: 'PATCH', path: '', body, headers }, signal)
     return (sent = from + body.size)
   }
-  const mayRetry = ({ retryable }: BureauError): boolean => retryable && !signal?.aborted
   let arrived
   do {
-    arrived = await retrying(sendPart, { delaysMs: ways.retryDelaysMs, mayRetry, ...(signal && { signal }) })
+    arrived = await retrying(sendPart, { delaysMs: ways.retryDelaysMs, ...(signal && { signal }) })
     onProgress?.(arrived, size)
   } while (arrived < size)
   return { name: room.name, path: room.path }

@@ -5,7 +5,8 @@ import { onWake } from './wake.ts'
 type Retrying = {
   /** How long to wait before each further attempt, in milliseconds; a random part of it is left out. */
   readonly delaysMs: readonly number[]
-  readonly mayRetry: (error: BureauError) => boolean
+  /** Default: whatever may go well later. */
+  readonly mayRetry?: (error: BureauError) => boolean
   readonly signal?: AbortSignal
 }
 
@@ -23,19 +24,18 @@ export const LASTING_MS = 10_000
  */
 export async function retrying<Result>(
   attempt: (progress: () => void) => Promise<Result>,
-  { delaysMs, mayRetry, signal }: Retrying,
+  { delaysMs, mayRetry = ({ retryable }) => retryable, signal }: Retrying,
 ): Promise<Result> {
   for (let failures = 0; ; failures += 1) {
     try {
       return await attempt(() => (failures = 0))
     } catch (error) {
       const delayMs = delaysMs[failures]
-      if (!(error instanceof BureauError) || delayMs === undefined || !mayRetry(error)) throw error
+      if (!(error instanceof BureauError) || delayMs === undefined || signal?.aborted || !mayRetry(error)) throw error
       const askedMs = error.retryAfterMs ?? 0
       if (askedMs > MAX_RETRY_AFTER_MS) throw error
       // What a page without a network has attempted does not count once it wakes up.
       await pause(Math.max(askedMs, delayMs * (0.5 + Math.random() / 2)), () => (failures = -1), signal)
-      if (signal?.aborted) throw error
     }
   }
 }
@@ -81,7 +81,7 @@ export function ask<Answer>({ connection, retryDelaysMs, silenceMs }: Asking, ca
       throw notWanted(response, 'JSON', cause)
     }
   }
-  return retrying(attempt, { delaysMs: retryDelaysMs, mayRetry: ({ retryable }) => retryable })
+  return retrying(attempt, { delaysMs: retryDelaysMs })
 }
 
 /** Ends early when the page wakes up, which is `woken`, or the signal aborts. */
@@ -94,7 +94,7 @@ async function pause(ms: number, woken: () => void, signal?: AbortSignal): Promi
     end()
   })
   signal?.addEventListener('abort', end)
-  if (!signal?.aborted) await ended
+  await ended
   clearTimeout(timer)
   signal?.removeEventListener('abort', end)
   off()

@@ -157,26 +157,26 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
   }
 
   async #follow(): Promise<Result> {
-    const { signal } = this.#leaving
+    const { signal } = this.#begin
     const leave = (): void => this.detach()
-    if (this.#begin.signal?.aborted) leave()
-    this.#begin.signal?.addEventListener('abort', leave)
+    if (signal?.aborted) leave()
+    signal?.addEventListener('abort', leave)
     try {
       await retrying((progress) => this.#connect(progress), {
         delaysMs: this.#ways.retryDelaysMs,
         mayRetry: (error) => {
-          const goesOn = !signal.aborted && this.#mayRetry(error)
+          const goesOn = this.#mayRetry(error)
           if (goesOn && this.#connection === 'open') this.#setConnection('reconnecting')
           return goesOn
         },
-        signal,
+        signal: this.#leaving.signal,
       })
       return this.#resultOf()
     } catch (error) {
       this.#failure = this.#described(error)
       throw this.#failure
     } finally {
-      this.#begin.signal?.removeEventListener('abort', leave)
+      signal?.removeEventListener('abort', leave)
       this.#setConnection('closed')
     }
   }

@@ -1,7 +1,7 @@
 /** As far as a page has them; in Node there is none of it. */
 type Page = {
   readonly addEventListener?: Listen
-  readonly document?: { readonly visibilityState: string; addEventListener: Listen }
+  readonly document?: { readonly hidden: boolean; addEventListener: Listen }
 }
 type Listen = (type: string, listener: () => void, options: { signal: AbortSignal }) => void
 
@@ -15,7 +15,7 @@ export function onWake(woken: () => void): () => void {
   page.addEventListener?.('online', woken, listening)
   page.addEventListener?.('pageshow', woken, listening)
   const seen = (): void => {
-    if (page.document?.visibilityState === 'visible') woken()
+    if (!page.document?.hidden) woken()
   }
   page.document?.addEventListener('visibilitychange', seen, listening)
   return () => listening.abort()
