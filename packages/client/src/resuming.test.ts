@@ -341,3 +341,10 @@ test('a cancel waits for the run to begin, and comes again when it was lost', as
   const sent = { cancel_mode: 'after_turn', waitMs: 0 }
   expect(cancels.map(({ body }) => body)).toEqual([sent, sent])
 })
+
+test('a frame of a later version need not be JSON', async () => {
+  const [first = '', ...rest] = FRAMES
+  const server = await startScriptedServer([first, 'event: weather\ndata: sunny\n\n', ...rest])
+
+  expect(await heard(clientOf('platform', server.url).stream('Hi'))).toEqual(EXPECTED)
+})

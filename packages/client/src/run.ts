@@ -210,11 +210,8 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
         if (Date.now() - openedAt > LASTING_MS) progress()
       }
       for await (const { event, data, id } of readStream(response, heard)) {
-        if (event === 'end') {
-          this.#lastNumber = Number(id ?? this.#lastNumber)
-          return
-        }
         if (this.#take(event, data, id)) progress()
+        if (event === 'end') return
       }
       throw connectionLost()
     } finally {

@@ -85,8 +85,9 @@ const NAMED: readonly string[] = [
 
 /** The event of a frame; undefined for frames of no event, and for those that this version does not know. */
 export function readEvent(name: string | null, data: string): StreamEvent | undefined {
+  if (name !== null && !NAMED.includes(name)) return undefined
   const payload = JSON.parse(data) as Readonly<Record<string, unknown>>
-  if (name !== null) return NAMED.includes(name) ? ({ ...payload, type: name } as StreamEvent) : undefined
+  if (name !== null) return { ...payload, type: name } as StreamEvent
   const { error, code, data: content } = payload
   if (typeof error === 'string')
     return { type: 'error', content: error, ...(code !== undefined && { code }) } as StreamEvent
