@@ -30,27 +30,26 @@ export async function* readStream(response: Response, heard: () => void): AsyncG
 /** Servers send a comment after 15 s of silence. */
 const EXPECTED_WITHIN_MS = 20_000
 
-/** Calls `dead` once nothing was heard for `limitMs`, or for long enough when the page wakes up from its sleep. */
-export function watchSilence(
-  limitMs: number,
-  dead: () => void,
-): { readonly heard: () => void; readonly end: () => void } {
+/**
+ * Aborts an attempt once nothing was heard for `limitMs`, or for long enough when the page wakes up from its sleep; it listens as long
+ * as the attempt goes on. Returns what is to be called for whatever is heard.
+ */
+export function watchSilence(limitMs: number, attempt: AbortController): () => void {
   let heardAt = Date.now()
   /** One timer for many frames: it asks again for as long as was heard since. */
   const check = (): void => {
+    heardAt = Math.min(heardAt, Date.now()) // The clock may have been set back.
     const leftMs = heardAt + limitMs - Date.now()
-    if (leftMs <= 0) dead()
-    else timer = setTimeout(check, leftMs)
+    if (leftMs > 0) timer = setTimeout(check, leftMs)
+    else attempt.abort()
   }
   let timer = setTimeout(check, limitMs)
   const off = onWake(() => {
-    if (Date.now() - heardAt > EXPECTED_WITHIN_MS) dead()
+    if (Date.now() - heardAt > EXPECTED_WITHIN_MS) attempt.abort()
   })
-  return {
-    heard: () => void (heardAt = Date.now()),
-    end: () => {
-      clearTimeout(timer)
-      off()
-    },
-  }
+  attempt.signal.addEventListener('abort', () => {
+    clearTimeout(timer)
+    off()
+  })
+  return () => void (heardAt = Date.now())
 }

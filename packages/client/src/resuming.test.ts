@@ -348,3 +348,15 @@ test('a frame of a later version need not be JSON', async () => {
 
   expect(await heard(clientOf('platform', server.url).stream('Hi'))).toEqual(EXPECTED)
 })
+
+test('silence is noticed though the clock was set back meanwhile', async () => {
+  const server = await startScriptedServer(FRAMES)
+  server.next('silent')
+  const now = Date.now()
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(now)
+  onTestFinished(() => clock.mockRestore())
+  const run = clientOf('platform', server.url, { silenceMs: 50 }).stream('Hi')
+  clock.mockImplementation(() => now - 3_600_000 + performance.now())
+
+  expect(await heard(run)).toEqual(EXPECTED)
+})

@@ -196,7 +196,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
     const call = run === undefined && 'call' in from ? from.call : server.follow(run ?? '', this.#lastNumber)
     const attempt = new AbortController()
     const stop = (): void => attempt.abort()
-    const silence = watchSilence(silenceMs, stop)
+    const heardSomething = watchSilence(silenceMs, attempt)
     // It listens as long as the attempt goes on.
     signal.addEventListener('abort', stop, attempt)
     try {
@@ -206,7 +206,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
       this.#setConnection('open')
       const openedAt = Date.now()
       const heard = (): void => {
-        silence.heard()
+        heardSomething()
         if (Date.now() - openedAt > LASTING_MS) progress()
       }
       for await (const { event, data, id } of readStream(response, heard)) {
@@ -215,7 +215,6 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
       }
       throw connectionLost()
     } finally {
-      silence.end()
       stop()
     }
   }
