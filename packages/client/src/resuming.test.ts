@@ -342,12 +342,24 @@ test('a cancel waits for the run to begin, and comes again when it was lost', as
   expect(cancels.map(({ body }) => body)).toEqual([sent, sent])
 })
 
-test('a frame of a later version need not be JSON', async () => {
-  const [first = '', ...rest] = FRAMES
-  const server = await startScriptedServer([first, 'event: weather\ndata: sunny\n\n', ...rest])
+test.each(['token', 'headers'] as const)(
+  'a %s function that never answers is a lost connection, and nothing that an abort has to wait for',
+  async (option) => {
+    const server = await startScriptedServer(FRAMES)
+    const options = { url: server.url, integration: 'i', [option]: () => new Promise<never>(() => {}) }
+    const lost = { code: 'connection_lost', message: 'token or headers did not answer.' }
+    const silent = createClient({ ...options, silenceMs: 20, retryDelaysMs: [0] })
+    await expect(silent.stream('Hi').result).rejects.toMatchObject(lost)
+    await expect(silent.history('c')).rejects.toMatchObject(lost)
 
-  expect(await heard(clientOf('platform', server.url).stream('Hi'))).toEqual(EXPECTED)
-})
+    const leaving = new AbortController()
+    const run = createClient(options).stream({ message: 'Hi', signal: leaving.signal })
+    leaving.abort()
+    expect(await heard(run)).toEqual([])
+    await expect(run.result).rejects.toMatchObject({ code: 'detached' })
+    expect(server.requests).toEqual([])
+  },
+)
 
 test('silence is noticed though the clock was set back meanwhile', async () => {
   const server = await startScriptedServer(FRAMES)
@@ -359,4 +371,11 @@ test('silence is noticed though the clock was set back meanwhile', async () => {
   clock.mockImplementation(() => now - 3_600_000 + performance.now())
 
   expect(await heard(run)).toEqual(EXPECTED)
+})
+
+test('a frame of a later version need not be JSON', async () => {
+  const [first = '', ...rest] = FRAMES
+  const server = await startScriptedServer([first, 'event: weather\ndata: sunny\n\n', ...rest])
+
+  expect(await heard(clientOf('platform', server.url).stream('Hi'))).toEqual(EXPECTED)
 })

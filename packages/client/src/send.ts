@@ -30,7 +30,7 @@ type HeadersLike = Readonly<Record<string, string>>
 /**
  * Sends a request once, or again with another token when one was `refused`.
  *
- * @throws BureauError `connection_lost`, also when `token` or `headers` fail, or the refusal.
+ * @throws BureauError `connection_lost`, also when `token` or `headers` fail or are late, or the refusal.
  */
 export async function send(
   connection: Connection,
@@ -39,13 +39,16 @@ export async function send(
   refused?: string,
 ): Promise<Response> {
   const { url, token, headers, fetch: fetchIt = fetch } = connection
-  const bearer = await given(token, refused)
+  const late = new Promise<never>((_, reject) =>
+    signal?.addEventListener('abort', () => reject(new Error('token or headers did not answer.'))),
+  )
+  const bearer = await given(token, late, refused)
   const request: RequestInit = {
     method: call.method,
     headers: {
       ...(typeof call.body === 'string' && { 'content-type': 'application/json' }),
       ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
-      ...(await given(headers)),
+      ...(await given(headers, late)),
       ...call.headers,
     },
     body: call.body ?? null,
@@ -64,10 +67,11 @@ export async function send(
 /** An option, or what the function in its place gives, which often asks a server for it, over the same network. */
 async function given<Value extends string | HeadersLike | undefined>(
   option: Value | ((refused?: string) => Value | Promise<Value>),
+  late: Promise<never>,
   refused?: string,
 ): Promise<Value> {
   try {
-    return typeof option === 'function' ? await option(refused) : option
+    return await Promise.race([typeof option === 'function' ? option(refused) : option, late])
   } catch (cause) {
     throw connectionLost(cause, (cause as Error | undefined)?.message)
   }
