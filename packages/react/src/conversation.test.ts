@@ -123,6 +123,26 @@ describe('a conversation with a self-hosted agency', () => {
     }
   })
 
+  test('a message that must not wait is refused when a run is found while the history is loaded, else sent', async () => {
+    const { server, open } = await openSolo({ storage: memoryStorage() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['a', hold(gate)]), text('b')])
+    const first = open('mine')
+    void first.send('One', true)
+    await until(first, ({ connection }) => connection === 'open')
+
+    const second = open('mine')
+    await expect(second.send('No', false)).rejects.toMatchObject({ code: 'run_active' })
+    expect(shown(second.state())).not.toContain('user: No [queued]')
+    gate.release()
+    await until(second, isIdle)
+    const third = open('mine')
+    const sent = third.send('Two', false)
+    await expect(third.send('No', false)).rejects.toMatchObject({ code: 'run_active' })
+    await sent
+    expect(shown(third.state())).toEqual(['user: One', 'assistant: a', 'user: Two', 'assistant: b'])
+  })
+
   test('a message that is sent meanwhile waits for its turn, or is refused', async () => {
     const { server, open } = await openSolo()
     const gate = server.provider.gate()
@@ -579,6 +599,20 @@ describe('a conversation on the platform', () => {
     const expected = ['user: First?', 'assistant: One.', 'user: Second?', 'assistant: Two.']
     expect(shown(await until(first, isIdle))).toEqual(expected)
     expect(shown(await until(second, isIdle))).toEqual(expected)
+  })
+
+  test('a message that must not wait is refused when another page has begun a run, which is shown', async () => {
+    const { provider, open } = await openPlatform()
+    const gate = provider.gate()
+    provider.script([textDeltas(['On', hold(gate), 'e.'])])
+    const [first, second] = [open('mine'), open('mine')]
+    await Promise.all([until(first, isIdle), until(second, isIdle)])
+    void first.send('First?', true)
+    await until(first, ({ connection }) => connection === 'open')
+
+    await expect(second.send('Second?', false)).rejects.toMatchObject({ code: 'run_active' })
+    gate.release()
+    expect(shown(await until(second, isIdle))).toEqual(['user: First?', 'assistant: One.'])
   })
 
   test('after a reload, a call that was already decided is shown as decided while the other one still waits', async () => {

@@ -1,6 +1,6 @@
 import { BureauError, type Client, type HistoryEntry, type Input, onWake, randomId, type Run } from '@bureau/client'
 import { asBureauError, type ConversationState, type PastMessage, pastMessages, unansweredOf } from './messages.ts'
-import { foundTurn, isDecidedElsewhere, Turn, unansweredTurn } from './turn.ts'
+import { foundTurn, isDecidedElsewhere, runActive, Turn, unansweredTurn } from './turn.ts'
 
 /** Streamed text is shown at most this often. */
 const SHOWN_EVERY_MS = 50
@@ -59,8 +59,8 @@ export class Conversation {
    * @throws BureauError `run_active`: there is a run, and `queues` is false.
    */
   async send(message: string | Input, queues: boolean): Promise<void> {
-    if (this.#open && !queues) throw new BureauError('run_active', 'The last message is still being answered.')
-    const turn = new Turn(this.#newId(), typeof message === 'string' ? { message } : message)
+    if (!queues && this.#turns.some(({ isOpen, isQueued }) => isOpen || isQueued)) throw runActive()
+    const turn = new Turn(this.#newId(), typeof message === 'string' ? { message } : message, queues)
     this.#turns.push(turn)
     this.#show()
     void this.#next()
@@ -166,7 +166,7 @@ export class Conversation {
     const id = (await run?.started)?.run
     if (this.#opening !== opening) return run?.detach()
     this.#cursor = cursor
-    this.#turns = this.#turns.filter(({ isQueued }) => isQueued)
+    this.#turns = this.#turns.filter((turn) => turn.waitsBehind(run))
     this.#isResuming = false
     this.#isLoaded = true
     // What the run has answered so far comes again.

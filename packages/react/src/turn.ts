@@ -21,15 +21,18 @@ export class Turn {
   run: Run | undefined
   state: State = 'queued'
   error: BureauError | null = null
-  /** Resolves when its run is over or waits. */
+  /** Resolves when its run is over or waits. Rejects when it was refused. */
   readonly settled: Promise<void>
-  settle: () => void = () => {}
+  settle: (outcome?: Promise<never>) => void = () => {}
+  readonly #mayWait: boolean
   readonly #question: ReturnType<typeof userMessage> | undefined
   #messages: UiMessage[] = []
 
-  constructor(id: string, input: Input | undefined) {
+  /** @param mayWait Whether it is sent when another run is over, or refused. */
+  constructor(id: string, input: Input | undefined, mayWait: boolean) {
     this.id = id
     this.input = input
+    this.#mayWait = mayWait
     this.settled = new Promise((resolve) => (this.settle = resolve))
     this.#question = input && userMessage(id, input.message)
   }
@@ -40,6 +43,13 @@ export class Turn {
 
   get isQueued(): boolean {
     return this.state === 'queued'
+  }
+
+  /** Whether it waits for its turn: behind the run that was found in the chat, if there is one. */
+  waitsBehind(run: Run | null): boolean {
+    if (!this.isQueued || !run || this.#mayWait) return this.isQueued
+    this.settle(Promise.reject(runActive()))
+    return false
   }
 
   /** What to send again: as the same request, where the message may have begun a run all the same. */
@@ -92,12 +102,12 @@ export class Turn {
 /** A run that was begun elsewhere, with its message: `asked` of the history, where the run does not know it itself. */
 export function foundTurn(id: string, { message: sent }: Run, asked: HistoryEntry | undefined): Turn {
   const message = sent ?? (asked && [{ content: asked.item['content'] }])
-  return new Turn(id, message === undefined ? undefined : ({ message } as Input))
+  return new Turn(id, message === undefined ? undefined : ({ message } as Input), true)
 }
 
 /** A message that was sent before the page was left, and can be sent again. */
 export function unansweredTurn(id: string, { message, request, run }: Unanswered): Turn {
-  const turn = new Turn(id, { message, ...(run === undefined && request && { request }) } as Input)
+  const turn = new Turn(id, { message, ...(run === undefined && request && { request }) } as Input, true)
   turn.state = 'failed'
   turn.error = new BureauError('not_answered', 'The last message was not answered.')
   return turn
@@ -105,6 +115,11 @@ export function unansweredTurn(id: string, { message, request, run }: Unanswered
 
 function isSame(one: UiMessage | undefined, other: UiMessage): boolean {
   return one?.id === other.id && one.parts === other.parts && one.state === other.state && one.error === other.error
+}
+
+/** What is sent has to wait, and must not. */
+export function runActive(): BureauError {
+  return new BureauError('run_active', 'The last message is still being answered.')
 }
 
 /** Somebody else has decided on the call. */
