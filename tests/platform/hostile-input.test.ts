@@ -397,6 +397,24 @@ describe.each(ENGINES)('hostile input on %s', (engine) => {
       },
     )
 
+    test('of an allowance, the refusal of a zone says where in the body it is', async () => {
+      const allowance = { timeZone: 'Mars/Base' }
+      const integration = `/v1/integrations/${client.integrationId}`
+      const answers = [
+        await client.post(members, { consumerId: 'z', allowance }),
+        await client.post(`${members}/batch`, { members: [{ consumerId: 'y' }, { consumerId: 'z', allowance }] }),
+        await client.call('PATCH', integration, { defaultAllowance: allowance }),
+        await client.call('PUT', `${members}/z/allowance`, allowance),
+      ]
+
+      expect(answers.map(({ body }) => body.fields?.[0]?.path)).toEqual([
+        '/allowance/timeZone',
+        '/members/1/allowance/timeZone',
+        '/defaultAllowance/timeZone',
+        '/timeZone',
+      ])
+    })
+
     test.each(['99999999999999999999', '-1', '1e3', '0x1', '１', ' 1'])('the offset %j is refused', async (offset) => {
       platform.provider.respond(() => text('Fine.'))
       const { stream } = await client.completeWhole({})

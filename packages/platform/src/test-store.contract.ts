@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import type { Message, Usage } from '@bureau/protocol'
+import { AllowancePolicy, type Message, type Usage } from '@bureau/protocol'
 import type { Caller } from './caller.ts'
 import type { Database } from './db/database.ts'
 import { type Engine, openTestDatabase, queryRows } from './db/engines.contract.ts'
 import { newId } from './ids.ts'
 import { createIntegration, type NewIntegration } from './integrations/manage-integrations.ts'
-import { parseAllowancePolicy } from './members/allowance-policy.ts'
 import { registerMember } from './members/register-members.ts'
 import { createOwner } from './owners/create-owner.ts'
 import { equipStore, type PlatformStore } from './platform-store.ts'
@@ -98,7 +97,7 @@ export async function addTenant(
       return admission
     },
     addMember: async (consumerId, allowance) => {
-      const member = { consumerId, allowance: allowance ? parseAllowancePolicy(allowance) : null }
+      const member = { consumerId, allowance: allowance ? AllowancePolicy.parse(allowance) : null }
       await db.run(registerMember, { ownerId, integrationId, actor: 'key_test', member })
     },
     start: async (admission, boot = bootId) => {

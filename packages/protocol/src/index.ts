@@ -58,7 +58,7 @@ export {
   PlatformError,
   RunWords,
 } from './platform-api.ts'
-export { listOf, Metadata, PageQuery, queryNumber } from './platform-fields.ts'
+export { isTimeZone, listOf, Metadata, PageQuery, queryNumber } from './platform-fields.ts'
 export type { WebhookEvent } from './platform-names.ts'
 export { DecideApprovals, RunApproval, RunApprovals } from './platform-approvals-api.ts'
 export {

@@ -30,6 +30,18 @@ export const GivenTime = Time.transform((time) => new Date(time))
   .refine((time) => time.getUTCFullYear() >= 1970 && time.getUTCFullYear() <= 9999, 'must be a time from 1970 to 9999')
   .transform((time) => time.toISOString())
 
+/** The IANA name of a time zone, as far as this runtime knows them: no offset and no POSIX rule. */
+export const TimeZone = z.string().max(64).refine(isTimeZone, 'must be an IANA time zone')
+
+export function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false
+  try {
+    return Boolean(new Intl.DateTimeFormat('en', { timeZone: name }))
+  } catch {
+    return false
+  }
+}
+
 const PROTOTYPE_NAMES = /^(?:__proto__|constructor|prototype)$/
 
 /** Sixteen short notes of the caller's own. */

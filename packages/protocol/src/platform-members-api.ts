@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { ConsumerId, GivenTime, Metadata, PageQuery, queryBoolean, Time } from './platform-fields.ts'
+import { ConsumerId, GivenTime, Metadata, PageQuery, queryBoolean, Time, TimeZone } from './platform-fields.ts'
 
 /** Members of an integration and their allowances. */
 
@@ -17,7 +17,7 @@ export const AllowancePolicy = z
     tokens: limit,
     costUsd: usd(z.number().min(0).max(MAX_USD)).nullable().default(null),
     period: z.enum(['day', 'week', 'month', 'lifetime']).default('month'),
-    timeZone: z.string().max(64).default('UTC').describe('IANA name.'),
+    timeZone: TimeZone.default('UTC').describe('IANA name.'),
     anchorDay: z.int().min(1).max(28).default(1).describe('First day of a month period.'),
     maxConcurrentRuns: z.int().min(1).max(1000).default(10),
   })
@@ -70,7 +70,6 @@ export type Member = z.output<typeof Member>
 
 const DisplayName = z.string().max(200).nullable()
 
-/** The allowance is checked by its own rules, which answer `invalid_allowance`. */
 export const MemberCreate = z
   .strictObject({
     consumerId: ConsumerId,

@@ -7,7 +7,6 @@ import { readIfMatch } from '../http/if-match.ts'
 import { listRoute } from '../http/pages.ts'
 import { present } from '../http/present.ts'
 import { type Call, jsonRoute, type Route } from '../http/route.ts'
-import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { chooseDefaultAgent, describeIntegration, readIntegration, readIntegrations } from './describe-integrations.ts'
 import { createIntegration, deleteIntegration, updateIntegration } from './manage-integrations.ts'
 
@@ -118,7 +117,7 @@ async function create({
 }: Call<unknown, z.output<typeof IntegrationCreate>>): Promise<Answered<201, Integration>> {
   const { name, agencyId, ...settings } = body
   const defaultAgent = chooseDefaultAgent(platform, { agencyId, ...present({ defaultAgent: body.defaultAgent }) })
-  const integration = { ...changesOf(settings), name, agencyId, defaultAgent }
+  const integration = { ...present(settings), name, agencyId, defaultAgent }
   const { ownerId, keyId: actor } = caller
   const view = await platform.store.db.run(createIntegration, { ownerId, actor, integration })
   return created(describeIntegration(platform, view))
@@ -128,7 +127,7 @@ async function update(call: Call<unknown, z.output<typeof IntegrationPatch>>): P
   const { platform, caller, body, request } = call
   const integrationId = param(call, 'integrationId')
   const { ownerId, keyId: actor } = caller
-  const changes = { ...changesOf(body), ...(await chooseAgent(call, integrationId)) }
+  const changes = { ...present(body), ...(await chooseAgent(call, integrationId)) }
   const args = { ownerId, integrationId, actor, ...readIfMatch(request), changes }
   return ok(describeIntegration(platform, await platform.store.db.run(updateIntegration, args)))
 }
@@ -147,11 +146,6 @@ async function chooseAgent(
       ...present({ defaultAgent }),
     }),
   }
-}
-
-function changesOf({ defaultAllowance, ...settings }: Partial<z.output<typeof IntegrationPatch>>) {
-  const policy = defaultAllowance && parseAllowancePolicy(defaultAllowance)
-  return present({ ...settings, defaultAllowance: policy })
 }
 
 async function remove(call: Call<z.output<typeof DeleteIntegrationQuery>>): Promise<typeof NO_CONTENT> {

@@ -23,7 +23,7 @@ import {
   updateIntegrationRow,
 } from './integrations.repo.ts'
 
-/** What an owner may set. Names are those of the API. `defaultAllowance` went through `parseAllowancePolicy`. */
+/** What an owner may set. Names are those of the API. */
 export type IntegrationChanges = Partial<Omit<IntegrationSettings, 'disabled'>> & {
   readonly name?: string
   readonly agencyId?: string

@@ -1,4 +1,4 @@
-import { type Allowance, AllowancePolicy, ServiceError } from '@bureau/protocol'
+import { type Allowance, AllowancePolicy } from '@bureau/protocol'
 import type { allowancePeriods, members } from '../db/schema.ts'
 
 export type MemberRow = typeof members.$inferSelect
@@ -6,34 +6,8 @@ export type MemberRow = typeof members.$inferSelect
 export type Limits = Pick<MemberRow, 'limitMessages' | 'limitTokens' | 'limitCostMicro'>
 export type PeriodRow = typeof allowancePeriods.$inferSelect
 
-const Policy = AllowancePolicy.extend({
-  timeZone: AllowancePolicy.shape.timeZone.unwrap().refine(isTimeZone, 'must be an IANA time zone').default('UTC'),
-})
-
 /** Unlimited, monthly in UTC, ten runs at a time. */
-export const DEFAULT_ALLOWANCE: AllowancePolicy = Object.freeze(Policy.parse({}))
-
-/** @throws ServiceError `invalid_allowance` with the fields that are wrong. */
-export function parseAllowancePolicy(input: unknown): AllowancePolicy {
-  const parsed = Policy.safeParse(input)
-  if (parsed.success) return parsed.data
-  const fields = parsed.error.issues.map((issue) => ({
-    path: `/${issue.path.join('/')}`,
-    code: 'invalid_allowance',
-    error: issue.message,
-  }))
-  throw new ServiceError('invalid_allowance', { fields })
-}
-
-/** Known to the runtime, and a name (not an offset or a POSIX rule): the database is asked as well. */
-export function isTimeZone(name: string): boolean {
-  if (!/^[A-Za-z][A-Za-z0-9_+\-/]*$/.test(name)) return false
-  try {
-    return Boolean(new Intl.DateTimeFormat('en', { timeZone: name }))
-  } catch {
-    return false
-  }
-}
+export const DEFAULT_ALLOWANCE: AllowancePolicy = Object.freeze(AllowancePolicy.parse({}))
 
 export const toMicro = (usd: number): number => Math.round(usd * 1_000_000)
 export const toUsd = (micro: number): number => micro / 1_000_000

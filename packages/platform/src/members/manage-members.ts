@@ -124,7 +124,7 @@ export const deleteMember = tenantOperation(
 )
 
 /**
- * Gives a member a policy of its own (parsed by `parseAllowancePolicy`), or with null the integration's default again.
+ * Gives a member a policy of its own, or with null the integration's default again.
  *
  * @throws ServiceError `member_not_found`, `invalid_allowance` (time zone)
  */

@@ -21,7 +21,6 @@ import { type Call, jsonRoute, type Route } from '../http/route.ts'
 import { readIdempotencyKey } from '../http/route-settings.ts'
 import { fingerprint } from '../security/fingerprint.ts'
 import { adjustAllowance, listLedger } from './adjust-allowance.ts'
-import { parseAllowancePolicy } from './allowance-policy.ts'
 import { deleteMember, getAllowance, getMember, listMembers, setAllowance, updateMember } from './manage-members.ts'
 import { registerMember, registerMembers } from './register-members.ts'
 
@@ -168,8 +167,8 @@ export const memberRoutes: readonly Route[] = [
     },
     async (call) => {
       const { platform, caller, body } = call
-      const policy = body === null ? null : parseAllowancePolicy(body)
-      return ok(await platform.store.db.run(setAllowance, { ...memberKey(call), actor: caller.keyId, policy }))
+      const args = { ...memberKey(call), actor: caller.keyId, policy: body }
+      return ok(await platform.store.db.run(setAllowance, args))
     },
   ),
   jsonRoute(
@@ -208,10 +207,7 @@ const memberKey = (call: Call) => ({ ...integrationKey(call), consumerId: param(
 
 type NewMember = z.output<typeof MemberCreate>
 
-function toNewMember({ allowance, ...member }: NewMember) {
-  const policy = allowance == null ? null : parseAllowancePolicy(allowance)
-  return { consumerId: member.consumerId, ...present(member), allowance: policy }
-}
+const toNewMember = (member: NewMember) => ({ ...present(member), consumerId: member.consumerId })
 
 async function adjust(
   call: Call<unknown, z.output<typeof AdjustmentCreate>>,

@@ -1,4 +1,4 @@
-import type { Member } from '@bureau/protocol'
+import { AllowancePolicy, type Member } from '@bureau/protocol'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
@@ -8,7 +8,6 @@ import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { modelCall } from '../test-store.contract.ts'
 import { codeOf, useTenant, useTestStore } from '../use-test-store.contract.ts'
 import { type Adjustment, adjustAllowance, listLedger } from './adjust-allowance.ts'
-import { parseAllowancePolicy } from './allowance-policy.ts'
 import { deleteMember, getAllowance, getMember, listMembers, setAllowance, updateMember } from './manage-members.ts'
 import { repairDrift } from './repair-drift.ts'
 import { type NewMember, registerMember, registerMembers } from './register-members.ts'
@@ -44,7 +43,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       })
       expect(await register(member)).toMatchObject({ created: false })
       expect(await codeOf(register({ ...member, displayName: 'Bob' }))).toBe('member_exists')
-      expect(await codeOf(register({ ...member, allowance: parseAllowancePolicy({ messages: 1 }) }))).toBe(
+      expect(await codeOf(register({ ...member, allowance: AllowancePolicy.parse({ messages: 1 }) }))).toBe(
         'member_exists',
       )
     })
@@ -61,7 +60,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
 
     test('many at once: each succeeds or fails for itself', async () => {
       await register({ consumerId: 'known', displayName: 'K' })
-      const zone = { ...parseAllowancePolicy({}), timeZone: 'Nowhere/Land' }
+      const zone = { ...AllowancePolicy.parse({}), timeZone: 'Nowhere/Land' }
       const members = [
         { consumerId: 'new-1' },
         { consumerId: 'known', displayName: 'K' },
@@ -116,7 +115,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
 
   // A PATCH that has returned is in force for every later admission, however many are on their way.
   test('no admission succeeds after a deactivation has returned', async () => {
-    await register({ consumerId: 'race', allowance: parseAllowancePolicy({ maxConcurrentRuns: 1000 }) })
+    await register({ consumerId: 'race', allowance: AllowancePolicy.parse({ maxConcurrentRuns: 1000 }) })
     let off = false
     const late: unknown[] = []
     const admissions = Array.from({ length: 60 }, async () => {
@@ -132,13 +131,13 @@ describe.each(ENGINES)('members on %s', (engine) => {
   })
 
   test('a deleted member is not found; its run finishes; registered again it starts anew', async () => {
-    await register({ consumerId: 'leaver', allowance: parseAllowancePolicy({ messages: 1 }) })
+    await register({ consumerId: 'leaver', allowance: AllowancePolicy.parse({ messages: 1 }) })
     const running = await admit('leaver')
     await platform.db.run(deleteMember, { ...key('leaver'), actor: 'key_1' })
     expect(await codeOf(admit('leaver'))).toBe('member_not_found')
     expect(await codeOf(platform.db.run(getMember, key('leaver')))).toBe('member_not_found')
     expect(await tenant.finish(running, { calls: [modelCall(1)] })).toBe('settled')
-    await register({ consumerId: 'leaver', allowance: parseAllowancePolicy({ messages: 1 }) })
+    await register({ consumerId: 'leaver', allowance: AllowancePolicy.parse({ messages: 1 }) })
     expect(await codeOf(admit('leaver'))).toBe('fine')
   })
 
@@ -180,11 +179,14 @@ describe.each(ENGINES)('members on %s', (engine) => {
       { maxConcurrentRuns: 0 },
       { mesages: 5 },
     ])('refuses the policy %j', (policy) => {
-      expect(() => parseAllowancePolicy(policy)).toThrow(expect.objectContaining({ code: 'invalid_allowance' }))
+      expect(AllowancePolicy.safeParse(policy).success).toBe(false)
     })
 
     test('shows what was used, granted and remains, and finishes above the limit', async () => {
-      await register({ consumerId: 'view', allowance: parseAllowancePolicy({ messages: 10, tokens: 100, costUsd: 1 }) })
+      await register({
+        consumerId: 'view',
+        allowance: AllowancePolicy.parse({ messages: 10, tokens: 100, costUsd: 1 }),
+      })
       await spend('view', 150)
       expect(await platform.db.run(getAllowance, key('view'))).toMatchObject({
         source: 'member',
@@ -219,14 +221,14 @@ describe.each(ENGINES)('members on %s', (engine) => {
     test('an own policy wins over the default; null brings the default back', async () => {
       const owner = await platform.addTenant({
         memberAllowancesEnabled: true,
-        defaultAllowance: parseAllowancePolicy({ messages: 3 }),
+        defaultAllowance: AllowancePolicy.parse({ messages: 3 }),
       })
       await owner.addMember('u')
       const set = (policy: Record<string, unknown> | null) =>
         platform.db.run(setAllowance, {
           ...key('u', owner),
           actor: 'key_1',
-          policy: policy && parseAllowancePolicy(policy),
+          policy: policy && AllowancePolicy.parse(policy),
         })
       expect(await set({ messages: 9 })).toMatchObject({ source: 'member', messages: 9 })
       expect(await set(null)).toMatchObject({ source: 'integration_default', messages: 3 })
@@ -238,7 +240,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       await owner.addMember('owns', { messages: 7 })
       await spend('follows', 10, owner)
       const { ownerId, integrationId } = owner
-      const defaultAllowance = parseAllowancePolicy({ messages: 2, period: 'day', timeZone: 'Asia/Kathmandu' })
+      const defaultAllowance = AllowancePolicy.parse({ messages: 2, period: 'day', timeZone: 'Asia/Kathmandu' })
       await platform.db.run(updateIntegration, { ownerId, integrationId, actor: 'key', changes: { defaultAllowance } })
       expect(await platform.db.run(getAllowance, key('follows', owner))).toMatchObject({
         messages: 2,
@@ -253,7 +255,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       await spend('toggle', 100)
       const active = await admit('toggle')
       const set = (period: string) =>
-        platform.db.run(setAllowance, { ...key('toggle'), actor: 'key_1', policy: parseAllowancePolicy({ period }) })
+        platform.db.run(setAllowance, { ...key('toggle'), actor: 'key_1', policy: AllowancePolicy.parse({ period }) })
       for (const period of ['day', 'lifetime', 'week', 'day', 'month', 'lifetime']) {
         expect(await set(period)).toMatchObject({ period, used: { messages: 2, tokens: 100 } })
       }
@@ -269,7 +271,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       await platform.db.run(setAllowance, {
         ...key('moved'),
         actor: 'key_1',
-        policy: parseAllowancePolicy({ period: 'lifetime' }),
+        policy: AllowancePolicy.parse({ period: 'lifetime' }),
       })
       await tenant.finish(active, { state: 'failed', error: { code: 'internal_error' }, calls: [modelCall(1)] })
       expect(await platform.db.run(getAllowance, key('moved'))).toMatchObject({
@@ -289,7 +291,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
       })
 
     test('a grant raises what may be spent in its period, a correction changes what counts as spent', async () => {
-      await register({ consumerId: 'gift', allowance: parseAllowancePolicy({ messages: 1 }) })
+      await register({ consumerId: 'gift', allowance: AllowancePolicy.parse({ messages: 1 }) })
       await spend('gift', 1)
       expect(await adjust('gift', 'g-1', { kind: 'grant', messages: 2, note: 'sorry' })).toMatchObject({
         replayed: false,
@@ -301,7 +303,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
         granted: { messages: 2 },
         remaining: { messages: 1 },
       })
-      const policy = parseAllowancePolicy({ messages: 5, period: 'lifetime' })
+      const policy = AllowancePolicy.parse({ messages: 5, period: 'lifetime' })
       expect(await platform.db.run(setAllowance, { ...key('gift'), actor: 'key_1', policy })).toMatchObject({
         used: { messages: 2, costUsd: 0 },
         granted: { messages: 0 },
@@ -321,7 +323,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
     test('a backfill goes to the period that contained its instant', async () => {
       await register({
         consumerId: 'past',
-        allowance: parseAllowancePolicy({ period: 'month', timeZone: 'Europe/Berlin' }),
+        allowance: AllowancePolicy.parse({ period: 'month', timeZone: 'Europe/Berlin' }),
       })
       const occurredAt = '2025-03-31T23:30:00.000Z' // April in Berlin
       const { entry } = await adjust('past', 'b', { kind: 'backfill', tokens: 7, note: 'import', occurredAt })
@@ -332,7 +334,7 @@ describe.each(ENGINES)('members on %s', (engine) => {
     })
 
     test('what was spent in an earlier period keeps nobody from spending in this one', async () => {
-      await register({ consumerId: 'anew', allowance: parseAllowancePolicy({ messages: 2 }) })
+      await register({ consumerId: 'anew', allowance: AllowancePolicy.parse({ messages: 2 }) })
       const occurredAt = '2025-03-31T12:00:00.000Z'
       await adjust('anew', 'b', { kind: 'backfill', messages: 2, note: 'import', occurredAt })
       await spend('anew', 5)
@@ -446,7 +448,7 @@ describe.runIf(ENGINES.includes('postgres'))(
 
       const changing = change({ ownerId, integrationId })
       await expect.poll(waiting).toBe(1)
-      const changes = { defaultAllowance: parseAllowancePolicy({ messages: 2 }) }
+      const changes = { defaultAllowance: AllowancePolicy.parse({ messages: 2 }) }
       let isUpdated = false
       const updating = platform.db
         .run(updateIntegration, { ownerId, integrationId, actor: 'key', changes })

@@ -12,7 +12,7 @@ export type NewMember = {
   readonly displayName?: string | null
   readonly metadata?: Readonly<Record<string, string>>
   readonly status?: 'active' | 'inactive'
-  /** Absent or null: the integration's default. Parsed by `parseAllowancePolicy`. */
+  /** Absent or null: the integration's default. */
   readonly allowance?: AllowancePolicy | null
 }
 

@@ -1,10 +1,9 @@
-import { ServiceError } from '@bureau/protocol'
+import { AllowancePolicy, ServiceError } from '@bureau/protocol'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES } from '../db/engines.contract.ts'
 import { checkInvariants } from '../db/invariants.contract.ts'
 import { updateIntegration } from '../integrations/manage-integrations.ts'
 import { adjustAllowance } from '../members/adjust-allowance.ts'
-import { parseAllowancePolicy } from '../members/allowance-policy.ts'
 import { setAllowance, updateMember } from '../members/manage-members.ts'
 import { answer, modelCall } from '../test-store.contract.ts'
 import { useTenant, useTestStore } from '../use-test-store.contract.ts'
@@ -84,7 +83,7 @@ describe.each(ENGINES)('everything at once on %s', (engine) => {
       const { ownerId, integrationId } = tenant
       const key = { ownerId, integrationId, consumerId: consumers[worker % 4]!, actor: 'key' }
       const period = ['day', 'week', 'month', 'lifetime'][random(4)]
-      const policy = parseAllowancePolicy({ messages: 150, period, maxConcurrentRuns: 8 })
+      const policy = AllowancePolicy.parse({ messages: 150, period, maxConcurrentRuns: 8 })
       const fingerprint = new Uint8Array(1)
       const adjustment = { kind: 'correction', tokens: random(50), note: 'n' } as const
       const steps = [

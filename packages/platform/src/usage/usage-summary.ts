@@ -1,9 +1,8 @@
-import { ServiceError, type UsageSummary } from '@bureau/protocol'
+import { isTimeZone, ServiceError, type UsageSummary } from '@bureau/protocol'
 import { and, type Column, eq, inArray, isNotNull, isNull, ne, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs, usageConsumerDays, usageDeltas, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
-import { isTimeZone } from '../members/allowance-policy.ts'
 import { toUsage } from '../run-records/runs.repo.ts'
 import { NUMBERS, TOKENS } from './fold-usage.ts'
 
