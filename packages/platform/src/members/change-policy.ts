@@ -2,7 +2,7 @@ import type { AllowancePolicy } from '@bureau/protocol'
 import { and, eq, inArray, isNull, sql, type SQL } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { members } from '../db/schema.ts'
-import { policyColumns } from './allowance-policy.ts'
+import { type MemberRow, policyColumns } from './allowance-policy.ts'
 
 type Change = {
   readonly ownerId: string
@@ -10,10 +10,8 @@ type Change = {
   readonly source: 'member' | 'integration_default'
 }
 
-/** Gives one member, locked by the caller, another policy. */
-export function changeMemberPolicy(tx: Tx, memberId: string, change: Change): Promise<void> {
-  return changePolicy(tx, eq(members.id, memberId), change)
-}
+/** Of a member before the change. */
+type Changed = Pick<MemberRow, 'id' | 'period' | 'timeZone' | 'anchorDay'>
 
 /** Gives the integration's new default to every member that has no policy of its own. */
 export async function changeDefaultPolicy(
@@ -28,17 +26,20 @@ export async function changeDefaultPolicy(
     eq(members.policySource, 'integration_default'),
     isNull(members.deletedAt),
   )
-  const locked = tx.select({ id: members.id }).from(members).where(followers).orderBy(members.id).for('update')
-  const ids = (await locked).map((member) => member.id)
+  const { id, period, timeZone, anchorDay } = members
+  const changed = { id, period, timeZone, anchorDay }
+  const locked = await tx.select(changed).from(members).where(followers).orderBy(id).for('update')
   // A bounded number of parameters per statement.
-  for (let from = 0; from < ids.length; from += 1000) {
-    const batch = inArray(members.id, ids.slice(from, from + 1000))
+  for (let from = 0; from < locked.length; from += 1000) {
+    const batch = locked.slice(from, from + 1000)
     await changePolicy(tx, batch, { ownerId, policy, source: 'integration_default' })
   }
 }
 
-async function changePolicy(tx: Tx, which: SQL, { ownerId, policy, source }: Change): Promise<void> {
-  const changed = await tx
+/** Gives members, locked by the caller, another policy. Their usage is counted anew only where it is for another period. */
+export async function changePolicy(tx: Tx, changed: readonly Changed[], change: Change): Promise<void> {
+  const { ownerId, policy, source } = change
+  await tx
     .update(members)
     .set({
       ...policyColumns(policy),
@@ -47,17 +48,25 @@ async function changePolicy(tx: Tx, which: SQL, { ownerId, policy, source }: Cha
       version: sql`${members.version} + 1`,
       updatedAt: sql`now()`,
     })
-    .where(and(which, eq(members.ownerId, ownerId)))
-    .returning({ id: members.id })
-  if (changed.length > 0) await carryUsage(tx, ownerId, which)
+    .where(and(among(changed), eq(members.ownerId, ownerId)))
+  const { period, timeZone, anchorDay } = policy
+  const moved = changed.filter(
+    (before) => before.period !== period || before.timeZone !== timeZone || before.anchorDay !== anchorDay,
+  )
+  if (moved.length > 0) await carryUsage(tx, ownerId, among(moved))
 }
+
+const among = (list: readonly Changed[]): SQL =>
+  inArray(
+    members.id,
+    list.map(({ id }) => id),
+  )
 
 /**
  * Makes the current period of the members show what the ledger says was consumed since its start.
  *
  * Another period, zone or anchor day means another row of counters: without this, toggling the period would wipe the
- * usage. Active runs move along, so that what they still spend is counted where it is looked at. Nothing changes for
- * members whose period stayed the same.
+ * usage. Active runs move along, so that what they still spend is counted where it is looked at.
  */
 async function carryUsage(tx: Tx, ownerId: string, which: SQL): Promise<void> {
   const target = sql`SELECT ${members.id} AS member_id, ${members.policyVersion} AS policy_version, bounds.ps, bounds.pe

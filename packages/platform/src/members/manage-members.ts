@@ -5,7 +5,7 @@ import { tenantOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowancePeriods, members } from '../db/schema.ts'
 import { forgetTokens } from './end-sign-ins.ts'
-import { changeMemberPolicy } from './change-policy.ts'
+import { changePolicy } from './change-policy.ts'
 import {
   currentBounds,
   getMemberView,
@@ -138,7 +138,7 @@ export const setAllowance = tenantOperation(
     const policy = args.policy ?? integration?.defaultAllowance
     if (!policy) throw new ServiceError('integration_not_found')
     const source = args.policy ? 'member' : 'integration_default'
-    await changeMemberPolicy(tx, member.id, { ownerId, policy, source })
+    await changePolicy(tx, [member], { ownerId, policy, source })
     await appendAudit(tx, ownerId, {
       actor,
       action: 'member.allowance_set',

@@ -250,6 +250,22 @@ describe.each(ENGINES)('members on %s', (engine) => {
       expect(await platform.db.run(getAllowance, key('owns', owner))).toMatchObject({ messages: 7, period: 'month' })
     })
 
+    test('a new limit for the same period leaves what was counted alone', async () => {
+      const owner = await platform.addTenant({ memberAllowancesEnabled: true })
+      for (const consumerId of ['spends', 'waits']) await owner.addMember(consumerId)
+      await spend('spends', 10, owner)
+      const { ownerId, integrationId } = owner
+      const counted = () => platform.rows(`SELECT xmin::text, * FROM allowance_periods WHERE owner_id = '${ownerId}'`)
+      const before = await counted()
+      const defaultAllowance = AllowancePolicy.parse({ messages: 2 })
+      await platform.db.run(updateIntegration, { ownerId, integrationId, actor: 'key', changes: { defaultAllowance } })
+      expect(await platform.db.run(getAllowance, key('spends', owner))).toMatchObject({
+        used: { messages: 1, tokens: 10 },
+        remaining: { messages: 1 },
+      })
+      expect(await counted()).toEqual(before)
+    })
+
     test('toggling the period wipes no usage, and active runs count where it is looked at', async () => {
       await register({ consumerId: 'toggle' })
       await spend('toggle', 100)
@@ -435,7 +451,7 @@ describe.runIf(ENGINES.includes('postgres'))(
       },
       {
         what: 'a member that is given the default again',
-        block: ({ ownerId }: Key) => `SELECT 1 FROM allowance_periods WHERE owner_id = '${ownerId}' FOR UPDATE`,
+        block: ({ ownerId }: Key) => `SELECT 1 FROM members WHERE owner_id = '${ownerId}' FOR UPDATE`,
         change: async (key: Key) => {
           await platform.db.run(setAllowance, { ...key, consumerId: 'owns', actor: 'key', policy: null })
         },
