@@ -3,7 +3,7 @@ import { createClient } from '@bureau/client'
 import { type Route, ROUTES } from '@bureau/platform/testing'
 import { decodeJwt, SignJWT } from 'jose'
 import OpenAI from 'openai'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { TestStream } from '../support/test-server.ts'
 import { addOneOfEach, type Ids, requestOf, send } from './support/one-of-each.ts'
@@ -293,6 +293,18 @@ describe.each(ENGINES)('consumer tokens on %s', (engine) => {
       await revoke({})
       const carl = await page('carl')
       expect((await carl.get('/v1/chats')).status).toBe(200)
+    })
+
+    test('when they are revoked, also those that a process has made whose clock is ahead', async () => {
+      vi.useFakeTimers({ now: Date.now() + 30_000, toFake: ['Date'] })
+      onTestFinished(() => void vi.useRealTimers())
+      const ada = await page('ada-9')
+      vi.useRealTimers()
+      await client.post('/v1/consumer_tokens/revoke', {
+        apiIntegrationId: client.integrationId,
+        consumerId: 'ada-9',
+      })
+      await expectEnded(ada)
     })
 
     test('and the revocations are listed, page by page, for whoever may make tokens', async () => {

@@ -1,3 +1,4 @@
+import { ServiceError } from '@bureau/protocol'
 import { and, asc, eq, gt, inArray, sql } from 'drizzle-orm'
 import { isUsableKey } from '../api-keys/api-keys.repo.ts'
 import { appendAudit } from '../audit/audit.repo.ts'
@@ -45,6 +46,21 @@ export const findTokenGround = systemOperation(
   },
 )
 
+/**
+ * The time at which a token is made: by the clock of the database, as that of revocations is, for those of the processes may differ.
+ *
+ * @throws ServiceError `integration_not_found`
+ */
+export const readIssueTime = tenantOperation(
+  { source: import.meta.url, name: 'readIssueTime', lane: 'interactive' },
+  async (tx, key: Omit<Consumer, 'consumerId'>): Promise<Date> => {
+    const now = sql<Date>`now()::timestamptz(3)`.mapWith(consumerTokenCutoffs.notBefore)
+    const [found] = await tx.select({ now }).from(integrations).where(isIntegration(key))
+    if (!found) throw new ServiceError('integration_not_found')
+    return found.now
+  },
+)
+
 /** `consumerId` is null for all consumers of the integration. */
 export type Revocation = {
   readonly integrationId: string
@@ -52,21 +68,24 @@ export type Revocation = {
   readonly notBefore: Date
 }
 
-/** Refuses all tokens that were made before a time. A later time stays. @throws ServiceError `integration_not_found` */
+/** Refuses all tokens that were made until now. @returns Since when they are. @throws ServiceError `integration_not_found` */
 export const revokeConsumerTokens = tenantOperation(
   { source: import.meta.url, name: 'revokeConsumerTokens', lane: 'interactive' },
-  async (tx, args: Revocation & { readonly ownerId: string; readonly actor: string }): Promise<void> => {
-    const { ownerId, integrationId, consumerId, actor, notBefore } = args
+  async (tx, args: Omit<Revocation, 'notBefore'> & { ownerId: string; actor: string }): Promise<Date> => {
+    const { ownerId, integrationId, consumerId, actor } = args
     await requireIntegration(tx, ownerId, integrationId)
-    await tx
+    const [cutoff] = await tx
       .insert(consumerTokenCutoffs)
-      .values({ ownerId, integrationId, consumerId: consumerId ?? EVERYBODY, notBefore })
+      .values({ ownerId, integrationId, consumerId: consumerId ?? EVERYBODY, notBefore: sql`now()` })
       .onConflictDoUpdate({
         target: [consumerTokenCutoffs.integrationId, consumerTokenCutoffs.consumerId],
         set: { notBefore: sql`greatest(${consumerTokenCutoffs.notBefore}, excluded.not_before)` },
       })
+      .returning()
+    if (!cutoff) throw new Error('the revocation was not stored')
     const details = { consumerId }
     await appendAudit(tx, ownerId, { actor, action: 'consumer_tokens.revoked', target: integrationId, details })
+    return cutoff.notBefore
   },
 )
 

@@ -5,7 +5,7 @@ import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
 import { readIntegration } from '../integrations/describe-integrations.ts'
 import { API_SCOPES, signConsumerToken } from './consumer-token.ts'
-import { listTokenRevocations, type Revocation, revokeConsumerTokens } from './consumer-tokens.repo.ts'
+import { listTokenRevocations, readIssueTime, type Revocation, revokeConsumerTokens } from './consumer-tokens.repo.ts'
 
 /**
  * Makes a token. It never outlives the API key that makes it.
@@ -19,10 +19,9 @@ export async function issueConsumerToken(
 ): Promise<ConsumerToken> {
   requireScope(caller, 'consumer_tokens', integrationId)
   for (const scope of scopes) requireScope(caller, API_SCOPES[scope])
-  await readIntegration(platform, caller, integrationId)
-  const { signingKeys, issuer } = platform.store.keyIssuer
+  const { db, signingKeys, issuer } = platform.store.keyIssuer
   const { ownerId, keyId } = caller
-  const issuedAt = new Date()
+  const issuedAt = await db.run(readIssueTime, { ownerId, integrationId })
   const endMs = issuedAt.getTime() + expiresInSeconds * 1_000
   const expiresAt = new Date(Math.min(endMs, caller.expiresAt?.getTime() ?? endMs))
   const claims = { ownerId, keyId, integrationId, consumerId, scopes, issuedAt, expiresAt }
@@ -50,8 +49,8 @@ export async function endConsumerTokens(
   requireScope(caller, 'consumer_tokens', integrationId)
   const { ownerId, keyId: actor } = caller
   const { consumerId = null } = body
-  const notBefore = new Date()
-  await platform.store.db.run(revokeConsumerTokens, { ownerId, actor, integrationId, consumerId, notBefore })
+  const revocation = { ownerId, actor, integrationId, consumerId }
+  const notBefore = await platform.store.db.run(revokeConsumerTokens, revocation)
   platform.store.consumers.forget()
   return revokedView({ integrationId, consumerId, notBefore })
 }
