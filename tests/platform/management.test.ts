@@ -216,6 +216,43 @@ describe.each(ENGINES)('management on %s', (engine) => {
       expect(answer.body.fields?.[0]?.path ?? '').toMatch(/^(\/\w+)*$/)
     })
 
+    test('who names what is not there, or not allowed, learns in which field', async () => {
+      const client = await platform.client()
+      await client.post(membersOf(client), { consumerId: 'u' })
+      const adjust = (adjustment: object) =>
+        client.post(
+          `${membersOf(client)}/u/allowance/adjustments`,
+          { note: 'n', ...adjustment },
+          { headers: { 'idempotency-key': randomUUID() } },
+        )
+      const integrations = '/v1/integrations'
+      const upload = (file: object) =>
+        client.post('/create_agency_upload', { apiIntegrationId: client.integrationId, name: 'a', size: 1, ...file })
+      const refused = [
+        await client.post(integrations, { name: 'x', agencyId: 'none' }),
+        await client.post(integrations, { name: 'x', agencyId: 'shop', defaultAgent: 'Nobody' }),
+        await client.post('/v1/api_keys', { name: 'x', expiresAt: '2020-01-01T00:00:00Z' }),
+        await adjust({ kind: 'grant', messages: 1, tokens: -1 }),
+        await adjust({ kind: 'grant', messages: 1, occurredAt: '2020-01-01T00:00:00Z' }),
+        await adjust({ kind: 'backfill', messages: 1, occurredAt: '9999-01-01T00:00:00Z' }),
+        await upload({ name: 'é'.repeat(128) }),
+        await upload({ size: 2 ** 40 }),
+        await upload({ size: -1 }),
+      ]
+
+      expect(refused.map(({ status, body }) => [status, body.code, body.fields?.[0]?.path])).toEqual([
+        [400, 'unknown_agency', '/agencyId'],
+        [400, 'invalid_agent', '/defaultAgent'],
+        [400, 'invalid_request', '/expiresAt'],
+        [400, 'invalid_adjustment', '/tokens'],
+        [400, 'invalid_adjustment', '/occurredAt'],
+        [400, 'invalid_adjustment', '/occurredAt'],
+        [400, 'invalid_file_name', '/name'],
+        [400, 'file_too_large', '/size'],
+        [400, 'invalid_request', '/size'],
+      ])
+    })
+
     test('an owner has at most 1,000; of many that make the last one, one does', async () => {
       const [client, other] = [await platform.client(), await platform.client()]
       await platform.rows(`INSERT INTO integrations (id, owner_id, name, agency_id, default_agent, default_allowance, settings)
@@ -260,7 +297,7 @@ describe.each(ENGINES)('management on %s', (engine) => {
     expect(found.body.data).toMatchObject([{ chatId: stream.chatId, lastRunStatus: 'completed', chatState: 'idle' }])
     const other = await client.post('/create_new_chat', { apiIntegrationId: client.integrationId })
     const taken = await client.call('PATCH', `/v1/chats/${other.body.chatId}`, { aliasChatId: 'room 7' })
-    expect(taken.body.code).toBe('alias_in_use')
+    expect(taken.body).toMatchObject({ code: 'alias_in_use', fields: [{ path: '/aliasChatId' }] })
     const newest = await client.get(`${path}/messages?order=desc&limit=1`)
     expect(newest.body.data[0].role).toBe('assistant')
     expect((await client.get(`${path}/messages?afterSeq=1`)).body.data).toHaveLength(1)

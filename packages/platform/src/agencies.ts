@@ -1,6 +1,7 @@
 import type { Agency } from '@bureau/framework'
-import { ServiceError } from '@bureau/protocol'
+import type { ServiceError } from '@bureau/protocol'
 import type { Platform } from './context.ts'
+import { refusedField } from './refused-field.ts'
 
 type Deployed = Pick<Platform, 'agencies'>
 
@@ -24,8 +25,8 @@ export function servedAgencies({ agencies }: Deployed): Readonly<Record<string, 
   )
 }
 
-/** @returns ServiceError `invalid_agent`, which says which agents can be asked. */
-export function unknownEntryAgent(name: string, agents: readonly string[]): ServiceError {
+/** @returns ServiceError `invalid_agent`, which says which agents can be asked. `field` of the request has named it. */
+export function unknownEntryAgent(field: string, name: string, agents: readonly string[]): ServiceError {
   const message = `The agency has no entry-point agent ${JSON.stringify(name.slice(0, 100))}. It has: ${agents.join(', ')}.`
-  return new ServiceError('invalid_agent', { message })
+  return refusedField('invalid_agent', field, message)
 }

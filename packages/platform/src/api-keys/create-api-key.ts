@@ -4,6 +4,7 @@ import { newId } from '../ids.ts'
 import { hashToken, signApiKeyToken } from './api-key-token.ts'
 import { getApiKey, insertApiKey, replaceApiKey } from './api-keys.repo.ts'
 import { type Caller, requireGrantable } from '../caller.ts'
+import { refusedField } from '../refused-field.ts'
 import type { SigningKeys } from './signing-keys.ts'
 
 /** What it takes to make API keys: `issuer` names the installation and is checked when a token comes back. */
@@ -86,7 +87,7 @@ async function issue(
 ): Promise<IssuedApiKey> {
   const expiresAt = key.expiresAt ?? null
   if (isOver(expiresAt)) {
-    throw new ServiceError('invalid_request', { message: 'expiresAt must lie in the future.' })
+    throw refusedField('invalid_request', 'expiresAt', 'expiresAt must lie in the future.')
   }
   const id = newId('key')
   const { kid } = signingKeys.signer

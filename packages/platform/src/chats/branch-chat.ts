@@ -7,6 +7,7 @@ import { newId } from '../ids.ts'
 import { isNotFromUser } from '../run-records/runs.repo.ts'
 import { seal, unseal } from '../security/seal.ts'
 import { type ChatKey, type ChatRow, requireLockedChat } from './chats.repo.ts'
+import { refusedField } from '../refused-field.ts'
 import type { Reach } from '../run-records/read-runs.ts'
 import { requireChat, viewOf } from './manage-chats.ts'
 import { attachmentPlace } from './store-attachments.ts'
@@ -92,7 +93,7 @@ async function insertBranch(
     if (!branch) throw new Error('an inserted chat is returned')
     return branch
   } catch (error) {
-    throw sqlstateOf(error) === '23505' ? new ServiceError('alias_in_use') : error
+    throw sqlstateOf(error) === '23505' ? refusedField('alias_in_use', 'aliasChatId') : error
   }
 }
 

@@ -8,6 +8,7 @@ import { chats } from '../db/schema.ts'
 import { type ChatKey, type ChatRow, findActiveRunId, isChat, requireLockedChat } from './chats.repo.ts'
 import { chatViews } from './chat-views.ts'
 import { newId } from '../ids.ts'
+import { refusedField } from '../refused-field.ts'
 import type { Reach } from '../run-records/read-runs.ts'
 import { integrationsOf, requireIntegration } from '../members/members.repo.ts'
 
@@ -96,7 +97,7 @@ export const updateChat = tenantOperation(
       if (!chat) throw new ServiceError('chat_not_found')
       return await viewOf(tx, chat)
     } catch (error) {
-      throw sqlstateOf(error) === '23505' ? new ServiceError('alias_in_use') : error
+      throw sqlstateOf(error) === '23505' ? refusedField('alias_in_use', 'aliasChatId') : error
     }
   },
 )

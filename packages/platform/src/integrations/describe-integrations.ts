@@ -1,9 +1,10 @@
-import { type Integration, ServiceError } from '@bureau/protocol'
+import type { Integration } from '@bureau/protocol'
 import type { Agency } from '@bureau/framework'
 import { entryAgentNames, unknownEntryAgent } from '../agencies.ts'
 import type { Caller } from '../caller.ts'
 import type { Platform } from '../context.ts'
 import type { Page, PageRequest } from '../db/page.ts'
+import { refusedField } from '../refused-field.ts'
 import { getIntegration, type StoredIntegration, listIntegrations } from './integrations.repo.ts'
 import type { IntegrationChanges } from './manage-integrations.ts'
 
@@ -39,9 +40,9 @@ export function chooseDefaultAgent(
   { agencyId, defaultAgent }: Pick<IntegrationChanges, 'defaultAgent'> & { readonly agencyId: string },
 ): string {
   const agency = agencies.get(agencyId)
-  if (!agency) throw new ServiceError('unknown_agency')
+  if (!agency) throw refusedField('unknown_agency', 'agencyId')
   if (defaultAgent === undefined) return agency.entryPoint.name
   const agents = entryAgentNames(agency)
-  if (!agents.includes(defaultAgent)) throw unknownEntryAgent(defaultAgent, agents)
+  if (!agents.includes(defaultAgent)) throw unknownEntryAgent('defaultAgent', defaultAgent, agents)
   return defaultAgent
 }

@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { type Page, type PageRequest, toPage } from '../db/page.ts'
 import { allowanceLedger } from '../db/schema.ts'
+import { refusedField } from '../refused-field.ts'
 import { type MemberRow, toMicro } from './allowance-policy.ts'
 import { bookLedger, holdPeriod, type LedgerRow, ledgerView } from './ledger.repo.ts'
 import { findMember, lockMember, type MemberKey } from './members.repo.ts'
@@ -82,14 +83,15 @@ const IS_ESTIMATED = sql<boolean>`(tokens <> 0 OR cost_micro <> 0) AND EXISTS (S
 
 function instantOf({ kind, messages = 0, tokens = 0, costUsd = 0, occurredAt }: Adjustment, now: Date): Date {
   const at = occurredAt === undefined ? now : new Date(occurredAt)
-  const isGrant = kind === 'grant'
-  if (isGrant && Math.min(messages, tokens, costUsd) < 0) throw invalid('A grant cannot be negative.')
-  if (occurredAt !== undefined && kind !== 'backfill') throw invalid('Only a backfill has occurredAt.')
-  if (Number.isNaN(at.getTime()) || at.getTime() > now.getTime()) throw invalid('occurredAt must lie in the past.')
+  const negative = Object.entries({ messages, tokens, costUsd }).find(([, amount]) => amount < 0)
+  if (kind === 'grant' && negative) throw invalid(negative[0], 'A grant cannot be negative.')
+  if (occurredAt !== undefined && kind !== 'backfill') throw invalid('occurredAt', 'Only a backfill has occurredAt.')
+  if (Number.isNaN(at.getTime()) || at.getTime() > now.getTime())
+    throw invalid('occurredAt', 'occurredAt must lie in the past.')
   return at
 }
 
-const invalid = (message: string): ServiceError => new ServiceError('invalid_adjustment', { message })
+const invalid = (field: string, message: string): ServiceError => refusedField('invalid_adjustment', field, message)
 
 async function boundsAt(tx: Tx, member: MemberRow, at: Date): Promise<{ start: Date; end: Date }> {
   const { period, timeZone, anchorDay } = member

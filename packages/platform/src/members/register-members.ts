@@ -1,9 +1,10 @@
-import { type AllowancePolicy, type ErrorCode, ERRORS, type Member, ServiceError } from '@bureau/protocol'
+import { type AllowancePolicy, type ErrorCode, type Member, ServiceError } from '@bureau/protocol'
 import { isDeepStrictEqual } from 'node:util'
 import { appendAudit } from '../audit/audit.repo.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { integrations, members } from '../db/schema.ts'
 import { newId } from '../ids.ts'
+import { refusedField } from '../refused-field.ts'
 import { policyColumns, policyOf } from './allowance-policy.ts'
 import { findMember, getMemberView, holdIntegration, requireTimeZone } from './members.repo.ts'
 
@@ -97,7 +98,7 @@ function recordCreated(tx: Tx, { ownerId, actor }: Registration, created: Readon
 }
 
 async function requireValid(tx: Tx, { consumerId, allowance }: NewMember): Promise<void> {
-  if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw refusedId('invalid_consumer_id')
+  if (!/^[A-Za-z0-9._:@+=~|-]{1,256}$/.test(consumerId)) throw refusedField('invalid_consumer_id', 'consumerId')
   if (allowance && allowance.timeZone !== 'UTC') await requireTimeZone(tx, allowance.timeZone)
 }
 
@@ -126,14 +127,14 @@ async function insert(tx: Tx, integration: Integration, list: readonly NewMember
 /** @throws ServiceError `member_exists`: the member that is there already has other values. */
 async function requireEqual(tx: Tx, { ownerId, integrationId }: Registration, member: NewMember): Promise<void> {
   const existing = await findMember(tx, { ownerId, integrationId, consumerId: member.consumerId })
-  if (!existing) throw refusedId('member_exists') // deleted in this very moment: the caller may try again
+  if (!existing) throw refusedField('member_exists', 'consumerId') // deleted in this very moment: the caller may try again
   const { displayName, metadata, status, policySource } = existing.member
   const allowance = policySource === 'member' ? policyOf(existing.member) : null
   const isEqual = isDeepStrictEqual(
     [given(member), member.allowance ?? null],
     [{ displayName, metadata, status }, allowance],
   )
-  if (!isEqual) throw refusedId('member_exists')
+  if (!isEqual) throw refusedField('member_exists', 'consumerId')
 }
 
 const given = ({ displayName = null, metadata = {}, status = 'active' }: NewMember) => ({
@@ -141,7 +142,3 @@ const given = ({ displayName = null, metadata = {}, status = 'active' }: NewMemb
   metadata,
   status,
 })
-
-/** Forms show it where the consumer was named. */
-const refusedId = (code: 'invalid_consumer_id' | 'member_exists'): ServiceError =>
-  new ServiceError(code, { fields: [{ path: '/consumerId', code, error: ERRORS[code].message }] })

@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { type AgencyUpload, ServiceError } from '@bureau/protocol'
+import type { AgencyUpload } from '@bureau/protocol'
 import { hashToken } from '../api-keys/api-key-token.ts'
 import { isAttachmentName } from '../attachments/attachment-name.ts'
 import type { Platform } from '../context.ts'
 import { newId } from '../ids.ts'
+import { refusedField } from '../refused-field.ts'
 import { reserveUpload } from './manage-uploads.ts'
 
 type UploadRequest = {
@@ -18,6 +19,8 @@ type UploadRequest = {
 }
 
 const TOKEN_BYTES = 32
+const NOT_A_NAME =
+  'The file name is not valid: it must have 1 to 255 bytes, no directory and no control or invisible characters.'
 
 /**
  * Reserves room in the mount and answers where the content is to be sent. The address carries a token of its own.
@@ -33,8 +36,8 @@ export async function createUpload(
   const { size, sha256, contentType, ownerId, integrationId } = request
   // There is one spelling of each path; names from macOS have accents after their letters.
   const name = request.name.normalize('NFC')
-  if (!isAttachmentName(name)) throw new ServiceError('invalid_file_name')
-  if (size > config.maxUploadBytes) throw new ServiceError('file_too_large')
+  if (!isAttachmentName(name)) throw refusedField('invalid_file_name', 'name', NOT_A_NAME)
+  if (size > config.maxUploadBytes) throw refusedField('file_too_large', 'size')
   const uploadId = newId('upl')
   const token = randomBytes(TOKEN_BYTES).toString('base64url')
   const upload = await store.db.run(reserveUpload, {

@@ -48,7 +48,7 @@ export const uploadRoutes: readonly Route[] = [
       idempotent: true,
       shownOnce: ['uploadUrl'],
       body: CreateAgencyUploadRequest,
-      codes: { name: 'invalid_file_name', size: 'file_too_large' },
+      codes: { name: 'invalid_file_name' },
       success: { 200: AgencyUpload },
       errors: [
         'invalid_file_name',

@@ -1,8 +1,9 @@
-import { isTimeZone, ServiceError, type UsageSummary } from '@bureau/protocol'
+import { isTimeZone, type ServiceError, type UsageSummary } from '@bureau/protocol'
 import { and, type Column, eq, inArray, isNotNull, isNull, ne, sql, type SQL } from 'drizzle-orm'
 import { sqlstateOf } from '../db/database-error.ts'
 import { tenantOperation, type Tx } from '../db/operation.ts'
 import { runs, usageConsumerDays, usageDeltas, usageHalfHours, usageQuarterDays } from '../db/schema.ts'
+import { refusedField } from '../refused-field.ts'
 import { toUsage } from '../run-records/runs.repo.ts'
 import { NUMBERS, TOKENS } from './fold-usage.ts'
 
@@ -63,10 +64,8 @@ export function requireAscending({ from, to }: TimeRange): void {
 const noTimeZone = (name: string): ServiceError =>
   invalidRange('timeZone', `There is no time zone ${JSON.stringify(name)}. Name one like Europe/Berlin.`)
 
-function invalidRange(parameter: string, message: string): ServiceError {
-  const fields = [{ path: `/${parameter}`, code: 'invalid_time_range', error: message }]
-  return new ServiceError('invalid_time_range', { message, fields })
-}
+const invalidRange = (parameter: string, message: string): ServiceError =>
+  refusedField('invalid_time_range', parameter, message)
 
 /** Kept sums of stretches of one length, which begin at its multiples since the epoch. */
 type Kept = { readonly table: SumTable; readonly begins: Column; readonly type: SQL; readonly unitMs: number }

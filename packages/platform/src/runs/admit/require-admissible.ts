@@ -90,7 +90,7 @@ function chooseAgent({ request, agencies }: AdmitRun, integration: IntegrationRo
   const name = request.agent ?? integration.defaultAgent
   const agency = agencies[integration.agencyId]
   if (!agency) throw new ServiceError('unknown_agency')
-  if (!agency.entryAgents.includes(name)) throw unknownEntryAgent(name, agency.entryAgents)
+  if (!agency.entryAgents.includes(name)) throw unknownEntryAgent('agent', name, agency.entryAgents)
   return { name, agencyVersion: agency.version }
 }
 
