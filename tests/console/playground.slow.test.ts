@@ -29,21 +29,22 @@ function teamAgency(): { team: Agency } {
   return { team: new Agency({ name: 'Team', entryPoint: front, flows: [[front, expert]] }) }
 }
 
-/** JavaScript for a page, with what its browser keeps of chats as `chats`. */
+/** JavaScript for a page, with what its browser keeps of chats as `chats` and `turns`. */
 const withChats = (work: string): string => `(async () => {
   const [{ name }] = await indexedDB.databases()
   const settled = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)))
   const database = await settled(indexedDB.open(name))
-  const chats = database.transaction('chats', 'readwrite').objectStore('chats')
+  const transaction = database.transaction(['chats', 'turns'], 'readwrite')
+  const [chats, turns] = ['chats', 'turns'].map((store) => transaction.objectStore(store))
   try { ${work} } finally { database.close() }
 })()`
 
-const KEPT_CHATS = withChats('return JSON.stringify(await settled(chats.getAll()))')
+const KEPT_CHATS = withChats('return JSON.stringify(await Promise.all([chats.getAll(), turns.getAll()].map(settled)))')
 
 const MANY_CHATS = withChats(`
   for (let n = 0; n < 250; n++)
     chats.put({ id: 'c' + n, agency: 'solo', title: 'Chat ' + n, options: {}, earlier: [], updatedAt: 1000 - n })
-  await new Promise((resolve) => (chats.transaction.oncomplete = resolve))
+  await new Promise((resolve) => (transaction.oncomplete = resolve))
 `)
 
 /** Which lines of a graph have a point within a card, a few pixels from its edges. */
@@ -865,6 +866,35 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const said = ['First', 'One.', sent[1], 'Two.', sent[2]]
     expect(JSON.stringify(lastBody(server).body)).toMatch(new RegExp(said.join('.*')))
     for (const words of said) expect(await page.getByText(words!, { exact: true }).last().isVisible()).toBe(true)
+  })
+
+  test('a message that waits in one of two tabs is in the field of that tab when it is loaded again, whatever the other tab does', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const gate = server.provider.gate()
+    server.provider.script([textDeltas(['One', hold(gate), '.'])])
+    const { page } = await open(server.url)
+    await say(page, 'First')
+    await page.getByText('One').waitFor()
+    const second = await page.context().newPage()
+    await second.goto(page.url())
+    await second.getByText('One').waitFor()
+    for (const [tab, words] of [
+      [page, 'Here'],
+      [second, 'There'],
+    ] as const) {
+      await say(tab, words)
+      await expect.poll(async () => (await tab.evaluate<string>(KEPT_CHATS)).includes(words)).toBe(true)
+    }
+
+    await second.getByRole('button', { name: 'Stop', exact: true }).click()
+    for (const tab of [page, second]) await idle(tab)
+    for (const tab of [page, second]) await tab.reload()
+    for (const tab of [page, second]) await idle(tab)
+    const field = { name: 'Message', exact: true }
+    const written = await Promise.all([page, second].map((tab) => tab.getByRole('textbox', field).inputValue()))
+    gate.release()
+
+    expect(written).toEqual(['Here', 'There'])
   })
 
   test('a failing model is an error with what to do about it', async () => {

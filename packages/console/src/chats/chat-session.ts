@@ -42,11 +42,11 @@ export class ChatSession {
   #times: Turn['times'] = {}
   #isForgotten = false
 
-  constructor(chat: Chat, client: Client, store: ChatStore) {
+  constructor(chat: Chat, draft: Draft, client: Client, store: ChatStore) {
     this.#client = client
     this.#store = store
     this.shown = new Observable<SessionView>({ chat, busy: false, connection: null, queued: null, eventCount: 0 })
-    this.draft = new Observable(chat.unsent ?? NO_DRAFT)
+    this.draft = new Observable(draft)
   }
 
   get view(): SessionView {
@@ -64,14 +64,11 @@ export class ChatSession {
 
   /** Sends a message; while a run goes on, it waits for its end. */
   send(draft: Draft): void {
-    if (this.view.busy) {
-      const queued = together(this.view.queued ?? NO_DRAFT, draft)
-      // When the page is loaded again, it is in the field.
-      this.#change({ queued, chat: { ...this.view.chat, unsent: queued } })
-      return this.#save()
-    }
+    const { busy, queued } = this.view
+    if (busy) return this.#queue(together(queued ?? NO_DRAFT, draft))
     this.#isForgotten = false
     const { unsent: _, ...chat } = this.view.chat
+    void this.#store.keepQueued(chat.id, null)
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
     this.#change({ chat: { ...chat, title, turns: [...chat.turns, turn], updatedAt: Date.now() }, busy: true })
@@ -84,9 +81,16 @@ export class ChatSession {
     if (await this.#store.begin(this.view.chat))
       return this.#follow(this.#client.stream(inputOf(before, draft)), turnId, { live: true })
     const chat = (await this.#store.find(before.id)) ?? before
-    this.#change({ chat, queued: together(draft, this.view.queued ?? NO_DRAFT), busy: false })
+    this.#change({ chat, busy: false })
+    this.#queue(together(draft, this.view.queued ?? NO_DRAFT))
     await this.comeBack()
     this.#sendQueued()
+  }
+
+  /** When the page is loaded again, it is in the field. */
+  #queue(queued: Draft): void {
+    this.#change({ queued })
+    void this.#store.keepQueued(this.view.chat.id, queued)
   }
 
   /** Takes the message that waits out of the queue. */
@@ -158,7 +162,7 @@ export class ChatSession {
   takeOver(chat: Chat): void {
     const { busy, chat: own } = this.view
     if (chat.updatedAt <= own.updatedAt && chat.turns.length <= own.turns.length) return
-    const { turns: _, unsent: __, ...head } = chat
+    const { turns: _, ...head } = chat
     this.#change({ chat: busy ? { ...own, ...head } : chat })
     if (busy) return
     // Of a run that waits, each tab keeps what it has replayed: each would take over what the other keeps, for ever.

@@ -1,6 +1,6 @@
 import { SERVER } from '../server/address.ts'
 import { Observable } from '../observable.ts'
-import type { Chat, Turn } from './chat.ts'
+import { type Chat, type Draft, newChatId, type Turn } from './chat.ts'
 
 const CHATS = 'chats'
 const TURNS = 'turns'
@@ -8,6 +8,8 @@ const TURNS = 'turns'
 type KeptChat = Omit<Chat, 'turns'> & Pick<ChatHead, 'waits'>
 type ChatChange = { readonly id: string; readonly isDeleted: boolean }
 type KeptTurn = { readonly chat: string; readonly at: number; readonly turn: Turn }
+/** It is kept with the turns, at the tab that it waits in: what other tabs save of the chat leaves it as it is. */
+type KeptQueue = { readonly chat: string; readonly at: string; readonly queued: Draft }
 
 export type ChatHead = Pick<Chat, 'id' | 'agency' | 'platform' | 'title' | 'updatedAt'> & {
   /** The last run waits until somebody has decided on its calls. */
@@ -84,6 +86,18 @@ export class ChatStore {
     return true
   }
 
+  /** Keeps the message that waits in this tab for the end of a run; null: none does. */
+  async keepQueued(id: string, queued: Draft | null): Promise<void> {
+    const turns = (await this.#begin('readwrite'))?.objectStore(TURNS)
+    if (queued) turns?.put({ chat: id, at: TAB, queued } satisfies KeptQueue)
+    else turns?.delete([id, TAB])
+  }
+
+  async findQueued(id: string): Promise<Draft | undefined> {
+    const turns = (await this.#begin('readonly'))?.objectStore(TURNS)
+    return turns && (await settled<KeptQueue | undefined>(turns.get([id, TAB])))?.queued
+  }
+
   /** Takes out the turns from one on. */
   async cut(id: string, at: number): Promise<void> {
     const transaction = await this.#begin('readwrite')
@@ -94,7 +108,7 @@ export class ChatStore {
     this.#unkept.delete(id)
     const transaction = await this.#begin('readwrite')
     transaction?.objectStore(CHATS).delete(id)
-    transaction?.objectStore(TURNS).delete(turnsFrom(id, 0))
+    transaction?.objectStore(TURNS).delete(IDBKeyRange.bound([id], [id, []]))
     if (transaction) await completed(transaction)
     this.#changed({ id, isDeleted: true })
   }
@@ -145,6 +159,20 @@ function keptOf({ turns, ...chat }: Chat): KeptChat {
 }
 
 const turnsFrom = (chat: string, at: number): IDBKeyRange => IDBKeyRange.bound([chat, at], [chat, Infinity])
+
+const TAB = tabId()
+
+/** The same when the page is loaded again, unless the browser forbids pages to keep anything. */
+function tabId(): string {
+  const key = 'bureau:tab'
+  try {
+    const id = sessionStorage.getItem(key) ?? newChatId()
+    sessionStorage.setItem(key, id)
+    return id
+  } catch {
+    return newChatId()
+  }
+}
 
 /** Undefined where that is forbidden. */
 async function openDatabase(): Promise<IDBDatabase | undefined> {

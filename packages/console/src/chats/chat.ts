@@ -67,7 +67,7 @@ export type Chat = Partner & {
   /** What went before the first turn: of a chat that continues a run. */
   readonly earlier: readonly Message[]
   readonly turns: readonly Turn[]
-  /** What is in the field when the chat is opened: of a chat that was made to send it, or what waited for a run. */
+  /** What is in the field when the chat is opened: it was made to send it. */
   readonly unsent?: Draft
   readonly updatedAt: number
 }

@@ -5,7 +5,7 @@ import { addressOf, SERVER } from '../server/address.ts'
 import { credentials } from '../server/credentials.ts'
 import { watchedFetch } from '../server/reachability.ts'
 import { useValue } from '../observable.ts'
-import { type Chat, type Draft, historyOf, newChat, type Partner, type SessionView } from './chat.ts'
+import { type Chat, type Draft, historyOf, newChat, NO_DRAFT, type Partner, type SessionView } from './chat.ts'
 import { ChatSession } from './chat-session.ts'
 import { ChatStore } from './chat-store.ts'
 
@@ -26,7 +26,9 @@ export class Sessions {
   open(partner: Partner, id: string): Promise<ChatSession> {
     const known = this.#open.get(id)
     if (known) return known
-    const opening = this.store.find(id).then((chat) => this.#begin(chat ?? newChat(partner, id)))
+    const opening = Promise.all([this.store.find(id), this.store.findQueued(id)]).then(([chat, queued]) =>
+      this.#begin(chat ?? newChat(partner, id), queued),
+    )
     this.#open.set(id, opening)
     return opening
   }
@@ -60,9 +62,9 @@ export class Sessions {
     if (chat) session.takeOver(chat)
   }
 
-  #begin(chat: Chat): ChatSession {
+  #begin(chat: Chat, draft: Draft = chat.unsent ?? NO_DRAFT): ChatSession {
     const client = clientOf(chat, () => historyOf(session.view.chat))
-    const session: ChatSession = new ChatSession(chat, client, this.store)
+    const session: ChatSession = new ChatSession(chat, draft, client, this.store)
     this.#live.set(chat.id, session)
     void session.comeBack()
     return session
