@@ -155,6 +155,37 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
     ])
   })
 
+  test('goes on when a call is decided on in the inbox, of the same tab or another one', async () => {
+    const { platform, signedIn } = await start()
+    const inbox = async (tab: Page): Promise<void> => {
+      await tab.getByRole('button', { name: 'Approve' }).click()
+      await tab.getByText('Nothing waits for you').waitFor()
+    }
+    platform.provider.script([toolCall('refund', { euros: 50 }, { callId: 'call_1' }), text('All is settled.')])
+    const { page, complaints } = await open(platform.url, { signedIn, at: '/play' })
+    const approval = page.getByRole('region', { name: 'Approval of refund' })
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'My money')
+    await approval.waitFor()
+
+    const other = await page.context().newPage()
+    await other.goto(`${platform.url}/console/#/inbox`)
+    await inbox(other)
+    await answered(page, 'All is settled.')
+    expect(await approval.count()).toBe(0)
+    platform.provider.script([toolCall('refund', { euros: 20 }, { callId: 'call_2' }), text('That too.')])
+    await say(page, 'And the rest')
+    await approval.waitFor()
+    await page.getByRole('link', { name: 'Inbox' }).click()
+    await inbox(page)
+    await page.goBack()
+    await answered(page, 'That too.')
+
+    expect(await approval.count()).toBe(0)
+    expect(platform.provider.modelRequests).toHaveLength(4)
+    expect(complaints).toEqual([])
+  })
+
   test('says why a completion was refused', async () => {
     const { platform, client, signedIn } = await start()
     await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { membersRequired: true })

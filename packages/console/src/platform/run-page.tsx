@@ -8,6 +8,7 @@ import { PartRow, partRows, textOfPart } from '../parts/part-view.tsx'
 import { RunFacts, WhyFailed } from '../parts/run-facts.tsx'
 import { UserMessage } from '../parts/user-message.tsx'
 import { approvalsQuery, useDecide } from '../server/approvals.ts'
+import { FOLLOW_MS, isActive, platformRunQuery } from '../server/platform-run.ts'
 import { ask } from '../server/request.ts'
 import { Status, Version } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -23,19 +24,13 @@ import { useReproduce } from './reproduce.ts'
 
 const route = getRouteApi('/platform/runs/$run')
 
-const FOLLOW_MS = 2_000
 /** What is longer is in the chat. */
 const MESSAGE_LENGTH = 200
-const ACTIVE: ReadonlySet<string> = new Set(['queued', 'running', 'waiting', 'cancelling'])
 
 /** One run of the platform, while it goes on and afterwards. */
 export function PlatformRunPage() {
   const { run: id } = route.useParams()
-  const query = useQuery({
-    queryKey: ['platform', 'run', id],
-    queryFn: () => ask<PlatformRun>('platform', `v1/runs/${encodeURIComponent(id)}?include=output`),
-    refetchInterval: ({ state }) => (state.data && ACTIVE.has(state.data.status) ? FOLLOW_MS : false),
-  })
+  const query = useQuery(platformRunQuery(id))
   const { data: run, error } = query
   if (error || !run) return <UnreadPage title="Run" of={query} />
   return (
@@ -147,7 +142,7 @@ function Actions({ run }: { readonly run: PlatformRun }) {
   )
   return (
     <>
-      {ACTIVE.has(run.status) && (
+      {isActive(run) && (
         <>
           <Button icon="clock" onClick={() => cancel.mutate('after_turn')}>
             Stop after this turn

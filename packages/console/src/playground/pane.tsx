@@ -1,9 +1,11 @@
-import { Suspense, useState } from 'react'
+import { useQuery } from '@tanstack/react-query'
+import { Suspense, useEffect, useState } from 'react'
 import type { ChatSession } from '../chats/chat-session.ts'
 import { type SessionView, together } from '../chats/chat.ts'
 import { useSession } from '../chats/sessions.ts'
 import { DecideContext } from '../parts/approval-card.tsx'
 import type { Decide } from '../server/approvals.ts'
+import { platformRunQuery } from '../server/platform-run.ts'
 import { useServerRoutes } from '../server/queries.ts'
 import { lazyPart } from '../server/request.ts'
 import { Failure, Loading } from '../ui/page.tsx'
@@ -32,6 +34,7 @@ export function Pane({ session, side, change, writable = false, writer = session
   const view = useSession(session)
   const { agents, entry, error, retry } = usePartner(side)
   const [options, setOptions] = useState(false)
+  useDecidedElsewhere(session, view)
   const addressed = agents.find(({ id }) => id === (view.chat.agent ?? entry))
   const replies = view.chat.turns.at(-1)?.status === 'completed' ? (addressed?.quickReplies ?? []) : []
   const decide: Decide = (callId, decision) => session.decide(callId, decision)
@@ -62,6 +65,19 @@ export function Pane({ session, side, change, writable = false, writer = session
       {options && <OptionsDialog session={session} model={addressed?.model ?? ''} onClose={() => setOptions(false)} />}
     </section>
   )
+}
+
+/** A run of the platform that waits is decided on elsewhere too, for example in the inbox: then its chat goes on. */
+function useDecidedElsewhere(session: ChatSession, { chat }: SessionView): void {
+  const turn = chat.turns.at(-1)
+  const waiting = chat.platform && turn?.status === 'waiting' ? turn : undefined
+  const { data, dataUpdatedAt } = useQuery({ ...platformRunQuery(waiting?.run ?? ''), enabled: waiting !== undefined })
+  // What was read before it waited says nothing.
+  const isRead = waiting !== undefined && data !== undefined && dataUpdatedAt > waiting.endedAt!
+  const goesOn = isRead && data.status !== 'waiting'
+  useEffect(() => {
+    if (goesOn) void session.comeBack()
+  }, [session, goesOn])
 }
 
 type WritingProps = Pick<Props, 'session' | 'side'> & {
