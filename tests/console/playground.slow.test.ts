@@ -785,6 +785,27 @@ describe.skipIf(!canBrowse)('the playground', () => {
     expect(await page.evaluate(LINES_BEHIND_CARDS)).toEqual([])
   })
 
+  test('no line of the graph runs behind a card that is between those which it joins, and a large agency is seen whole', async () => {
+    const make = (name: string): Agent => new Agent({ name, instructions: 'Help.', model: 'gpt-test' })
+    const [boss, head] = ['Boss', 'Head'].map(make) as [Agent, Agent]
+    const workers = Array.from({ length: 42 }, (_, at) => make(`Worker ${at + 1}`))
+    const down: [Agent, Agent][] = [[boss, head], ...workers.map((worker): [Agent, Agent] => [head, worker])]
+    const up = workers.map((worker): [Agent, Agent] => [worker, boss])
+    const server = await startTestServer({
+      agencies: { firm: new Agency({ entryPoint: boss, flows: [...down, ...up] }) },
+    })
+    const { page } = await open(server.url, { at: '/graph' })
+    await page.locator('.react-flow__edge-path').nth(84).waitFor({ state: 'attached' })
+    const graph = (await page.getByLabel('Agents', { exact: true }).boundingBox())!
+    const outside = async (): Promise<number> => {
+      const cards = await Promise.all((await page.locator('.react-flow__node').all()).map((card) => card.boundingBox()))
+      return cards.filter((card) => card!.x < graph.x || card!.x + card!.width > graph.x + graph.width).length
+    }
+
+    await expect.poll(outside).toBe(0)
+    expect(await page.evaluate(LINES_BEHIND_CARDS)).toEqual([])
+  })
+
   test('a second tab of the same chat shows the run and its end', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()

@@ -22,7 +22,8 @@ import { type Activity, activityOf, NO_ACTIVITY } from './activity.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentFace, AgentOutline, lookOf } from './agent-outline.tsx'
 import { connectionsOf, reachedFrom, type Way } from './connections.ts'
-import { layOut, type Placed, stepsBetween } from './layout.ts'
+import { layOut, type Placed, stepsBetween, wayBetween } from './layout.ts'
+import { LineBetweenRows } from './line-between-rows.tsx'
 
 type Props = { readonly agency: string; readonly session?: ChatSession | undefined }
 
@@ -44,6 +45,7 @@ type AgentNodeData = { readonly placed: Placed; readonly activity: Activity }
 type AgentFlowNode = Node<AgentNodeData, 'agent'>
 
 const NODE_TYPES = { agent: AgentCard }
+const EDGE_TYPES = { betweenRows: LineBetweenRows }
 
 function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; readonly activity: Activity }) {
   const [selected, setSelected] = useState<string>()
@@ -79,6 +81,7 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
         nodes={nodes}
         edges={edgesOf(metadata, placed, activity)}
         nodeTypes={NODE_TYPES}
+        edgeTypes={EDGE_TYPES}
         nodesDraggable={false}
         nodesConnectable={false}
         edgesFocusable={false}
@@ -100,7 +103,9 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
   )
 }
 
-function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, active }: Activity): BuiltInEdge[] {
+type Line = BuiltInEdge | LineBetweenRows
+
+function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, active }: Activity): Line[] {
   const places = new Map(placed.map((each) => [each.agent.id, each]))
   return connectionsOf(metadata).map(({ id, source, target, way }) => {
     const isTaken = ways.has(`${source}->${target}`)
@@ -109,7 +114,7 @@ function edgesOf(metadata: AgencyMetadata, placed: readonly Placed[], { ways, ac
       id,
       source,
       target,
-      ...routeOf(places.get(source), places.get(target)),
+      ...routeOf(places.get(source)!, places.get(target)!, placed),
       animated: isTaken && active.has(target),
       focusable: false,
       style: { stroke, strokeWidth: isTaken ? 2.5 : 1.5, strokeDasharray: DASHES[way] },
@@ -156,17 +161,19 @@ const ENDS = [
   { type: 'target', position: Position.Right, style: { top: '65%' } },
 ] as const
 
-/** The sides of two cards that a line connects, and its way where others stand between them: above their layer. */
-function routeOf(source: Placed | undefined, target: Placed | undefined): Partial<BuiltInEdge> {
+/** The sides of two cards that a line connects, and its way where others stand between them in their row: above it. */
+function routeOf(source: Placed, target: Placed, placed: readonly Placed[]) {
   const between = (sourceHandle: Position, targetHandle: Position) => ({ sourceHandle, targetHandle })
-  if (!source || !target || source.y < target.y) return between(Position.Bottom, Position.Top)
-  if (source.y > target.y) return between(Position.Top, Position.Bottom)
+  if (source.row !== target.row) {
+    const ends = source.y < target.y ? [Position.Bottom, Position.Top] : [Position.Top, Position.Bottom]
+    return { type: 'betweenRows', data: wayBetween(source, target, placed), ...between(ends[0]!, ends[1]!) } as const
+  }
   const steps = stepsBetween(source, target)
   if (steps === 1) return between(Position.Right, Position.Left)
   if (steps === -1) return between(Position.Left, Position.Right)
   // Further ones pass above nearer ones.
   const offset = 9 + 6 * Math.abs(steps) + (steps < 0 ? 3 : 0)
-  return { type: 'smoothstep', pathOptions: { offset }, ...between(Position.Top, Position.Top) }
+  return { type: 'smoothstep', pathOptions: { offset }, ...between(Position.Top, Position.Top) } as const
 }
 
 function AgentCard({ data: { placed, activity } }: NodeProps<AgentFlowNode>) {
