@@ -91,7 +91,7 @@ test('a default model of another provider is looked for there, and not at the de
   ])
   expect(away.found.get('Model')![1]).toContain('cannot be reached: check ANTHROPIC_BASE_URL and the network.')
   expect(withBoth.output).toContain(`Model       ${ANTHROPIC_BASE_URL}\n`)
-  expect(withBoth.output).toMatch(/^FAULT +Model .*The server has no API key for anthropic/m)
+  expect(withBoth.output).toMatch(/^FAULT +Model .*There is no API key for anthropic/m)
 })
 
 test('a tool that is served beside the agencies is counted', async () => {
@@ -155,7 +155,7 @@ test('an agent whose model has no key is a fault that names the agent and the va
   const withKey = await examine([CLAUDE], { ANTHROPIC_API_KEY: 'sk-ant' })
 
   expect(without.output).toMatch(
-    /^FAULT +Model +Writer of desk: The server has no API key for anthropic: set ANTHROPIC_API_KEY/m,
+    /^FAULT +Model +Writer of desk: There is no API key for anthropic: set ANTHROPIC_API_KEY/m,
   )
   expect([without.code, withKey.code]).toEqual([1, 0])
 })

@@ -19,7 +19,7 @@ async function saidOfModels(env: Record<string, string>, agencies = { desk }): P
 
 test('a server whose agents lack a key starts, and says which agents and which variable', async () => {
   expect(await saidOfModels({})).toEqual([
-    'no model for Writer: The server has no API key for anthropic: set ANTHROPIC_API_KEY, or send thirdparty_keys.anthropic.',
+    'no model for Writer: There is no API key for anthropic: set ANTHROPIC_API_KEY, or send thirdparty_keys.anthropic.',
   ])
   expect(await saidOfModels({ ANTHROPIC_API_KEY: 'sk-ant' })).toEqual([])
 })
@@ -30,7 +30,7 @@ test('a model that is named as gateways do is told how the vendor itself is name
   const env = { OPENAI_BASE_URL: 'https://api.openai.com/v1', OPENAI_API_KEY: '' }
 
   expect(await saidOfModels(env, agencies)).toEqual([
-    'no model for Writer: The server has no API key for the model: set OPENAI_API_KEY. ' +
+    'no model for Writer: There is no API key for the model: set OPENAI_API_KEY. ' +
       'For the vendor itself, name the model thirdparty/anthropic/claude-opus-5.',
   ])
 })

@@ -42,6 +42,16 @@ test('a variable that is set to nothing, as in the .env of a new project, brings
   expect(error?.message).toContain('set MISTRAL_API_KEY')
 })
 
+test.each([
+  ['gpt-5-mini', "give the option apiKey, such as process.env['OPENAI_API_KEY']"],
+  ['thirdparty/mistral/small', 'set MISTRAL_API_KEY and give the option readKey, such as (name) => process.env[name]'],
+  ['thirdparty/openai_compatible/x', 'set OPENAI_COMPATIBLE_BASE_URL and give the option readKey'],
+])('a model without a key says which option gives it: %s', async (model, advice) => {
+  const { error } = await ask(new Agency({ entryPoint: new Agent({ name: 'Solo', model }) }), 'Hello')
+
+  expect(error?.message).toContain(advice)
+})
+
 test('the demo model gives a tool the numbers of a message in their order', async () => {
   const refund = tool({
     name: 'refund_order',

@@ -171,6 +171,7 @@ function openEnvironment(options: AskOptions): RunEnvironment & AsyncDisposable 
       apiKey,
       defaultModel: options.model || (isOffline ? DEMO_MODEL : DEFAULT_MODEL),
       readKey: (name) => readKey?.(name) || undefined,
+      howToSet: (name) => howToGive(name, readKey),
       dispatcher,
       callerDispatcher: dispatcher,
       checkCallerUrl: () => {}, // There is no caller: whoever writes the script chooses the addresses.
@@ -182,6 +183,14 @@ function openEnvironment(options: AskOptions): RunEnvironment & AsyncDisposable 
       await dispatcher.destroy()
     },
   }
+}
+
+/** A script that only sets the variable goes on without it: nothing is read from the environment here. */
+function howToGive(name: string, readKey: AskOptions['readKey']): string {
+  if (name === 'OPENAI_API_KEY') return `give the option apiKey, such as process.env['${name}']`
+  return readKey === undefined
+    ? `set ${name} and give the option readKey, such as (name) => process.env[name]`
+    : `set ${name}`
 }
 
 const NO_READER: RunSink = { emit: () => {}, ready: () => undefined }

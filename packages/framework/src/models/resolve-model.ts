@@ -10,7 +10,7 @@ import type { ClientConfig } from './client-config.ts'
 import { demoTransport } from './demo.ts'
 import { applyExtraArguments, extraHeaders } from './extra-arguments.ts'
 import { type ModelEndpoint, responsesTransport } from './responses.ts'
-import { thirdPartyTransport } from './third-party.ts'
+import { setVariable, thirdPartyTransport } from './third-party.ts'
 import { ModelError } from './model-error.ts'
 import type { ModelObject, ModelTransport, ResponsesRequest, ResponsesTransport } from '../agency/model-object.ts'
 
@@ -29,6 +29,8 @@ export type ModelAccess = {
   readonly defaultModel: string | ModelObject
   /** Reads a key of another provider, e.g. `ANTHROPIC_API_KEY`. */
   readonly readKey: (name: string) => string | undefined
+  /** What to do about a setting that is not there, such as `ANTHROPIC_API_KEY`. Absent: set the variable. */
+  readonly howToSet?: ((name: string) => string) | undefined
   /** For the operator's own providers. */
   readonly dispatcher: Dispatcher
   /** For addresses that callers name: connects to public addresses only, unless the operator allows more. */
@@ -175,7 +177,8 @@ function endpointOf(config: ClientConfig, access: ModelAccess, name = ''): Model
   const apiKey = config.api_key ?? access.apiKey
   if (apiKey === undefined && isVendor(access.baseUrl)) {
     const vendors = isOfOtherVendor(name) ? ` For the vendor itself, name the model thirdparty/${name}.` : ''
-    const message = `The server has no API key for the model: set OPENAI_API_KEY.${vendors}`
+    const { howToSet = setVariable } = access
+    const message = `There is no API key for the model: ${howToSet('OPENAI_API_KEY')}.${vendors}`
     throw new ModelError('upstream_auth_failed', { message })
   }
   return {
@@ -228,6 +231,7 @@ function thirdParty(name: string, config: ClientConfig, access: ModelAccess): Re
     headers: readHeaders(config.default_headers ?? {}),
     files: fileAccess(access),
     readKey: isCallers ? () => undefined : access.readKey,
+    howToSet: access.howToSet,
     dispatcher: isCallers ? access.callerDispatcher : access.dispatcher,
   })
   const added = readHeaders(extraHeaders(extraArgs))

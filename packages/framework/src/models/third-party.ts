@@ -13,6 +13,8 @@ export type ThirdPartyOptions = {
   readonly headers: Readonly<Record<string, string>>
   /** Reads a setting of the operator, such as `ANTHROPIC_API_KEY`. Not asked for a key when `baseUrl` is given. */
   readonly readKey: (name: string) => string | undefined
+  /** What to do about such a setting when it is not there. */
+  readonly howToSet?: ((name: string) => string) | undefined
   readonly dispatcher: Dispatcher
   readonly files: FileAccess
 }
@@ -43,21 +45,25 @@ export function thirdPartyTransport(name: string, options: ThirdPartyOptions): R
   }
 }
 
-function addressOf(provider: Provider, { baseUrl, readKey }: ThirdPartyOptions): string {
+/** What whoever runs a server does about a setting that is not there. */
+export const setVariable = (name: string): string => `set ${name}`
+
+function addressOf(provider: Provider, { baseUrl, readKey, howToSet = setVariable }: ThirdPartyOptions): string {
   const address = baseUrl ?? readKey(provider.baseUrlName) ?? provider.baseUrl
   if (address === undefined) {
     throw new ConfigError(
-      `The provider ${provider.name} has no address: give a base_url, or set ${provider.baseUrlName}.`,
+      `The provider ${provider.name} has no address: give a base_url, or ${howToSet(provider.baseUrlName)}.`,
     )
   }
   return address
 }
 
-function keyOf(provider: Provider, { apiKey, baseUrl, readKey }: ThirdPartyOptions): string | undefined {
+function keyOf(provider: Provider, options: ThirdPartyOptions): string | undefined {
+  const { apiKey, baseUrl, readKey, howToSet = setVariable } = options
   const operators = baseUrl === undefined ? provider.keyNames.map(readKey).find((key) => key !== undefined) : undefined
   const key = apiKey ?? operators
   if (key !== undefined || provider.keyless) return key
   throw new ModelError('upstream_auth_failed', {
-    message: `The server has no API key for ${provider.name}: set ${provider.keyNames[0]}, or send thirdparty_keys.${provider.name}.`,
+    message: `There is no API key for ${provider.name}: ${howToSet(provider.keyNames[0]!)}, or send thirdparty_keys.${provider.name}.`,
   })
 }
