@@ -1,4 +1,4 @@
-import { type ApiKey, ConfigError, type IssuedApiKey, type Owner } from '@bureau/protocol'
+import { type ApiKey, type IssuedApiKey, type Owner, StartError } from '@bureau/protocol'
 import { CommandError } from './command-error.ts'
 import { withPlatform } from './with-platform.ts'
 
@@ -51,8 +51,8 @@ export async function operate<Result>(
   ).catch((error: unknown) => {
     // Neither stopping the server nor another folder is wanted here.
     const [, inUse] =
-      error instanceof ConfigError ? (/^(.* is in use by another process\.)/.exec(error.message) ?? []) : []
-    throw inUse === undefined ? error : new ConfigError(`${inUse} Reach it with --url.`, { cause: error })
+      error instanceof StartError ? (/^(.* is in use by another process\.)/.exec(error.message) ?? []) : []
+    throw inUse === undefined ? error : new StartError(`${inUse} Reach it with --url.`, { cause: error })
   })
   try {
     return await work(operator)

@@ -59,8 +59,8 @@ export class PgliteDatabase implements Database {
     })
   }
 
-  /** @throws ConfigError the folder is in use, was made by another version, or already holds a database to restore over.
-   *  @throws StartError the folder may not be written to, or its files are damaged. */
+  /** @throws ConfigError the folder was made by another version, or already holds a database to restore over.
+   *  @throws StartError the folder is in use or may not be written to, or its files are damaged. */
   static async open(options: PgliteOptions): Promise<PgliteDatabase> {
     let unlock = (): void => {}
     try {

@@ -22,9 +22,8 @@ type OpenOptions = { readonly connections?: number | undefined; readonly mustExi
  *   on after each transaction.
  * @param options.connections Of this process to a PostgreSQL server. Default 10, behind a pooler 5.
  * @param options.mustExist For commands that have nothing to do where no platform has been: makes neither a folder nor tables.
- * @throws ConfigError the URL is of another kind, the folder is in use, the database is newer than this program, or holds no
- *   records although it must.
- * @throws StartError the folder or the server cannot be used, or the role may not do what is needed.
+ * @throws ConfigError the URL is of another kind, the database is newer than this program, or holds no records although it must.
+ * @throws StartError the folder is in use, it or the server cannot be used, or the role may not do what is needed.
  */
 export async function openDatabase(
   url: string,

@@ -18,7 +18,7 @@ const ANSWER_MS = 5_000
 /**
  * Looks whether the database behind a URL (as `openDatabase` takes it) could be opened, and changes nothing in it.
  *
- * @throws ConfigError the folder is in use or not readable by this version; StartError the server cannot be
+ * @throws ConfigError the folder is not readable by this version; StartError it is in use, the server cannot be
  *   reached, or the role may not see the records.
  */
 export async function probeDatabase(url: string): Promise<DatabaseProbe> {

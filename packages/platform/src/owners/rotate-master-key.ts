@@ -19,8 +19,8 @@ type Rotation = {
  * file. Killed at any moment, it is simply called again.
  *
  * @param open Opens the records; they are closed here.
- * @throws ConfigError there is no key to replace, or none to put in its place; the data folder is in use.
- * @throws StartError the key is not that of the database, processes use the database, or a file cannot be written.
+ * @throws ConfigError there is no key to replace, or none to put in its place.
+ * @throws StartError the key is not that of the database, processes use the database or the data folder, or a file cannot be written.
  */
 export async function rotateMasterKey(config: PlatformConfig, open: () => Promise<Database>): Promise<Rotation> {
   try {
