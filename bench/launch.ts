@@ -1,6 +1,7 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
+import { freePort } from '../tests/support/free-port.ts'
 import { pause } from './load.ts'
 
 export type Launched = {
@@ -71,15 +72,6 @@ export async function launch({ script, core, environment = {} }: Program): Promi
 
 export async function stopAll(): Promise<void> {
   await Promise.all([...running].map((child) => stop(child)))
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 function keepOutput(child: ChildProcess): () => string {

@@ -1,8 +1,7 @@
-import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { startBureau } from '../support/bureau-process.ts'
 import { startFakeProvider, text, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -16,16 +15,6 @@ import { z } from 'zod'
 const greet = tool({ name: 'greet', description: 'Greets.', parameters: z.object({}), execute: () => '${words}' })
 export const door = new Agency({ name: 'Door', entryPoint: new Agent({ name: 'Porter', instructions: 'Greet.', model: 'gpt-test', tools: [greet] }) })
 `
-
-/** Free now; a server that is started again needs the same one. */
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return String(port)
-}
 
 describe.skipIf(!canBrowse)('the first minutes', () => {
   const open = consoleBrowser()
@@ -41,7 +30,7 @@ describe.skipIf(!canBrowse)('the first minutes', () => {
       const last = (body['input'] as readonly { type?: string; output?: unknown }[]).at(-1)
       return last?.type === 'function_call_output' ? text(`It said: ${String(last.output)}`) : toolCall('greet')
     })
-    const env = { OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: provider.baseUrl, PORT: await freePort() }
+    const env = { OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: provider.baseUrl, PORT: String(await freePort()) }
     const bureau = await startBureau(['dev', file], env)
     const { page } = await open(bureau.url)
     let loads = 0

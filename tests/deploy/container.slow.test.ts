@@ -1,12 +1,12 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, globSync, lstatSync, mkdtempSync, readFileSync, rmSync, writeFileSync, mkdirSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { execFile } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { compileAndPack } from '../../scripts/pack.ts'
 import { type FakeProvider, hold, startFakeProvider, textDeltas } from '../support/fake-provider.ts'
 import { LONG_TERM, nodeBinary } from '../support/node-binary.ts'
@@ -80,14 +80,6 @@ afterAll(async () => {
   if (scratch !== '') rmSync(scratch, { recursive: true, force: true })
 })
 
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0)
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return String(port)
-}
-
 type Running = {
   readonly child: ChildProcess
   readonly url: string
@@ -97,7 +89,7 @@ type Running = {
 
 /** Resolves when the server says that it is ready. */
 async function start(command: readonly string[] | undefined, volume = newVolume(image, scratch)): Promise<Running> {
-  const env = { ...production, PORT: await freePort() }
+  const env = { ...production, PORT: String(await freePort()) }
   const child = startContainer(image, { volume, env, ...(command && { command }) })
   onTestFinished(() => void child.kill('SIGKILL'))
   const { promise: ready, resolve, reject } = Promise.withResolvers<void>()
@@ -156,7 +148,7 @@ describe.skipIf(why !== undefined)('the image of deploy/Dockerfile', () => {
   })
 
   test('its health check fails where nothing listens', async () => {
-    const env = { ...production, PORT: await freePort() }
+    const env = { ...production, PORT: String(await freePort()) }
 
     expect(await runIn(image, { volume: newVolume(image, scratch), env }, image.healthcheck)).toBe(1)
   })

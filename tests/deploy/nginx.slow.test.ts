@@ -1,13 +1,13 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer as createHttpServer, type Server } from 'node:http'
+import { createServer, type Server } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
-import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import { text as readText } from 'node:stream/consumers'
 import { Agent, fetch as undiciFetch } from 'undici'
 import { describe, expect, test } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { hold, textDeltas } from '../support/fake-provider.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { closeAfterTest, soloAgency, startTestServer, type TestServer, TestStream } from '../support/test-server.ts'
@@ -18,15 +18,6 @@ const NGINX = process.env['TEST_NGINX'] ?? 'nginx'
 const isInstalled = spawnSync(NGINX, ['-v']).status === 0
 if (!isInstalled)
   console.warn('skipped: deploy/nginx.conf is not tried: there is no nginx (TEST_NGINX names one elsewhere)')
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** Only addresses, ports and the place of the certificate differ from what is deployed. */
 async function startNginx(...servers: Pick<TestServer, 'url'>[]): Promise<{ https: string; http: string }> {
@@ -104,7 +95,7 @@ describe.skipIf(!isInstalled)('nginx with deploy/nginx.conf', () => {
     const [first, second] = [await freePort(), await freePort()]
     const { https } = await startNginx({ url: `http://127.0.0.1:${first}` }, { url: `http://127.0.0.1:${second}` })
     const start = async (port: number): Promise<Server> => {
-      const server = createHttpServer((_, response) => response.end()).listen(port, '127.0.0.1')
+      const server = createServer((_, response) => response.end()).listen(port, '127.0.0.1')
       await once(server, 'listening')
       closeAfterTest(async () => void server.close())
       return server

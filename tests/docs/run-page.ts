@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
+import { freePort } from '../support/free-port.ts'
 import { printsAsShown } from './expected-output.ts'
 import { type Block, blocksOf, fileOf, isCommand, ROOT } from './page.ts'
 
@@ -28,7 +28,7 @@ const FAILURE = /"error":"|internal_error|Warning:/
 export async function runPage(page: string): Promise<string[]> {
   mkdirSync(path.join(ROOT, '.docs-run'), { recursive: true })
   const folder = mkdtempSync(path.join(ROOT, '.docs-run', `${page.replaceAll(/\W+/g, '-')}-`))
-  const port = await freePort()
+  const port = String(await freePort())
   const reader = new Reader(folder, port)
   try {
     const blocks = blocksOf(page).map((block) => ({ ...block, text: block.text.replaceAll('8000', port) }))
@@ -38,15 +38,6 @@ export async function runPage(page: string): Promise<string[]> {
     await reader.leave()
     rmSync(folder, { recursive: true, force: true })
   }
-}
-
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return String(port)
 }
 
 class Reader {

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { freePort } from '../support/free-port.ts'
 import { endWithUs } from './guard.ts'
 import { eventually } from './plan.ts'
 
@@ -136,15 +137,6 @@ async function startProgram(programOf: (port: number, folder: string) => Program
     rmSync(folder, { recursive: true, force: true })
   }
   return { url, pid: () => child?.pid ?? 0, start, stop, remove }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }
 
 export async function accepts(port: number): Promise<boolean> {

@@ -7,6 +7,7 @@ import { createGoogle } from '@ai-sdk/google'
 import { Agency, Agent, type LanguageModel, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { freePort } from '../support/free-port.ts'
 import { text } from '../support/fake-provider.ts'
 import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
@@ -309,10 +310,7 @@ describe('anthropic(…) as the model of an agent', () => {
     const vendor = await startVendor()
     const agencies = soloAgency({ model: anthropicAt(vendor) })
     const server = await startTestServer({ agencies, egress: { allow: ['127.0.0.1'] } })
-    const gone = createServer().listen(0, '127.0.0.1')
-    await once(gone, 'listening')
-    const { port } = gone.address() as AddressInfo
-    await new Promise((closed) => gone.close(closed))
+    const port = await freePort()
     const content = [{ type: 'input_file', file_url: `http://127.0.0.1:${port}/a.txt?key=secret`, filename: 'a.txt' }]
 
     const refused = await server.post('/solo/get_response', { message: [{ role: 'user', content }] })

@@ -1,6 +1,5 @@
 import { once } from 'node:events'
-import { createServer as createHttpServer } from 'node:http'
-import { createServer } from 'node:net'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Agency, type AgencyOptions, Agent, tool } from '@bureau/framework'
 import { createApp, loadConfig } from '@bureau/server'
@@ -8,6 +7,7 @@ import { type ProxyTracerProvider, trace } from '@opentelemetry/api'
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { freePort } from '../support/free-port.ts'
 import {
   hold,
   startFakeProvider,
@@ -281,15 +281,6 @@ describe('metrics', () => {
     )
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** A processor of spans that does nothing with them. */
 const SILENT = { onStart: () => {}, onEnd: () => {}, forceFlush: async () => {}, shutdown: async () => {} }
@@ -607,7 +598,7 @@ describe('tracing', () => {
   })
 
   test('a collector that refuses traces is said in the log', async () => {
-    const collector = createHttpServer((_request, response) => response.writeHead(401).end()).listen(0, '127.0.0.1')
+    const collector = createServer((_request, response) => response.writeHead(401).end()).listen(0, '127.0.0.1')
     await once(collector, 'listening')
     closeAfterTest(async () => collector.close())
     const lines: string[] = []

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
-import { createServer, get, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { get, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { runServer } from '@bureau/server'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { freePort } from '../support/free-port.ts'
 import { closeAfterTest, type Json, soloAgency, startTestServer } from '../support/test-server.ts'
 
 type Answer = { readonly status: number; readonly headers: Json; readonly body: Json }
@@ -180,12 +180,3 @@ describe('runServer', () => {
     expect(answered).toBe(everywhere)
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}

@@ -5,8 +5,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3'
+import { freePort } from './free-port.ts'
 import { endWithUs } from '../faults/guard.ts'
-import { accepts, freePort } from '../faults/own-servers.ts'
+import { accepts } from '../faults/own-servers.ts'
 import { eventually } from '../faults/plan.ts'
 
 /** An S3 service that hosts sell, as small as it can be: one monitor, one object store in memory, one gateway. */

@@ -1,5 +1,5 @@
-import { createServer } from 'node:net'
 import { expect, test } from 'vitest'
+import { freePort } from '../../../tests/support/free-port.ts'
 import { type AgencyOptions, createClient } from './client.ts'
 
 test.each([
@@ -11,11 +11,7 @@ test.each([
 })
 
 test('a server that cannot be reached is named by its host alone, without credentials or query', async () => {
-  const closed = createServer().listen(0, '127.0.0.1')
-  const { port } = await new Promise<{ port: number }>((resolve) => {
-    closed.once('listening', () => resolve(closed.address() as { port: number }))
-  })
-  await new Promise((resolve) => closed.close(resolve))
+  const port = await freePort()
   const open = createClient({ url: `http://ada:secret@127.0.0.1:${port}/support?key=secret`, retryDelaysMs: [] })
 
   await expect(open.stream('Hi').result).rejects.toMatchObject({
