@@ -1,6 +1,3 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import {
   CancelTaskRequest,
   DeleteTaskPushNotificationConfigRequest,
@@ -19,8 +16,9 @@ import {
   RestTransportFactory,
 } from '@a2a-js/sdk/client'
 import { tool } from '@bureau/framework'
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../support/http-server.ts'
 import { hold, status, text, toolCall } from '../support/fake-provider.ts'
 import { Receiver } from '../support/receiver.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
@@ -30,13 +28,7 @@ let host: string
 
 beforeEach(async () => {
   receiver = new Receiver()
-  const http = createServer(receiver.listener).listen(0, '127.0.0.1')
-  await once(http, 'listening')
-  host = `127.0.0.1:${(http.address() as AddressInfo).port}`
-  onTestFinished(() => {
-    http.closeAllConnections()
-    http.close()
-  })
+  host = new URL(await startHttpServer(receiver.listener)).host
 })
 
 const pay = tool({

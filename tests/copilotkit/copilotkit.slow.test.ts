@@ -58,7 +58,6 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the CopilotKit page of th
     const server = await startTestServer({ agencies: { desk: new Agency({ entryPoint: desk }) }, env })
     server.provider.script(script)
     const front = await servePage(folder)
-    closeAfterTest(async () => front.close())
     const page = await browser.newPage()
     closeAfterTest(() => page.close())
     const complaints: string[] = []
@@ -66,7 +65,7 @@ describe.skipIf(!hasChromium() && !process.env['CI'])('the CopilotKit page of th
     page.on('console', (line) => {
       if (line.type() === 'error') complaints.push(line.text())
     })
-    await page.goto(`${front.url}?agency=${encodeURIComponent(`${server.url}/desk/agui`)}`)
+    await page.goto(`${front}/?agency=${encodeURIComponent(`${server.url}/desk/agui`)}`)
     return { page, server, complaints }
   }
 

@@ -1,10 +1,8 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { readFile } from 'node:fs/promises'
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { build } from 'vite'
+import { startHttpServer } from '../support/http-server.ts'
 import { blocksOf, fileOf } from '../docs/page.ts'
 import { installOnce } from '../support/install-once.ts'
 
@@ -37,9 +35,9 @@ export async function buildPage(): Promise<string> {
 
 const TYPES: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
 
-/** Serves a built page. */
-export async function servePage(folder: string): Promise<{ readonly url: string; readonly close: () => void }> {
-  const server = createServer((request, response) => {
+/** Serves a built page until the test has ended. @returns Its address. */
+export function servePage(folder: string): Promise<string> {
+  return startHttpServer((request, response) => {
     const name = new URL(request.url ?? '/', 'http://page').pathname.slice(1) || 'index.html'
     response.setHeader('content-type', TYPES[path.extname(name)] ?? 'application/octet-stream')
     readFile(path.join(folder, 'dist', name)).then(
@@ -47,7 +45,4 @@ export async function servePage(folder: string): Promise<{ readonly url: string;
       () => response.writeHead(404).end(),
     )
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, close: () => server.close() }
 }

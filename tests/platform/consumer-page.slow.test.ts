@@ -1,12 +1,10 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { Agency, Agent, tool } from '@bureau/framework'
 import type { Browser, Page } from 'playwright-core'
 import { rolldown } from 'rolldown'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../support/http-server.ts'
 import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -77,18 +75,12 @@ async function servePage(): Promise<string> {
   const { output } = await build.generate()
   await build.close()
   const html = '<!doctype html><meta charset="utf-8"><title>Shop</title><p id="answer"></p>'
-  const server = createServer((request, answer) => {
+  return startHttpServer((request, answer) => {
     const isScript = request.url === '/page.js'
     answer
       .setHeader('content-type', isScript ? 'text/javascript' : 'text/html')
       .end(isScript ? output[0].code : `${html}<script type="module" src="/page.js"></script>`)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => {
-    server.closeAllConnections()
-    server.close()
   })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 describe.skipIf(!hasChromium() && !process.env['CI'])('a page that holds nothing but a consumer token', () => {

@@ -1,8 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,6 +9,7 @@ import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node'
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../support/http-server.ts'
 import { type BureauProcess, startBureau } from '../support/bureau-process.ts'
 import { type FakeProvider, hold, startFakeProvider, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -176,18 +174,13 @@ async function startDeafToolServer() {
     }
     return server
   }
-  const http = createServer((request, response) => {
+  const url = await startHttpServer((request, response) => {
     const transport = new NodeStreamableHTTPServerTransport({})
     void serve()
       .connect(transport)
       .then(() => transport.handleRequest(request, response))
-  }).listen(0, '127.0.0.1')
-  await once(http, 'listening')
-  closeAfterTest(async () => {
-    http.closeAllConnections()
-    http.close()
   })
-  return { url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`, calls }
+  return { url: `${url}/mcp`, calls }
 }
 
 test('after a kill -9 calls of tool servers are made again where a trusted server says that it does no harm', async () => {

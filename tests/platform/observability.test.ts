@@ -140,7 +140,6 @@ test('404 without BUREAU_METRICS', async () => {
 
 test('runs are sent to the collector that the environment names, as parts of the caller’s trace', async () => {
   const collector = await startOtlpCollector()
-  onTestFinished(() => collector.close())
   const { platform } = await start({ config: { tracesEndpoint: collector.url } })
   const client = await platform.client()
   platform.provider.script([text('Done.')])

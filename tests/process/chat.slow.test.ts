@@ -1,10 +1,8 @@
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Agency, Agent, tool } from '@bureau/framework'
+import { startHttpServer } from '../support/http-server.ts'
 import { BIN, runBureau } from '../support/bureau-process.ts'
 import { hold, refusal, text, textDeltas, toolCall, wholeText } from '../support/fake-provider.ts'
 import { startOnTerminal } from '../support/on-terminal.ts'
@@ -108,17 +106,14 @@ test('an agency that is not served is named beside those that are, and so is an 
 
 test('says so when the address leads to an agency, or to a website', async () => {
   const server = await startTestServer({ agencies: soloAgency() })
-  const website = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1')
-  onTestFinished(() => void website.close())
-  await once(website, 'listening')
-  const { port } = website.address() as AddressInfo
+  const website = await startHttpServer((_, response) => response.end('<!doctype html>'))
 
   const agency = await chat(['--url', `${server.url}/solo`], '')
-  const page = await chat(['--url', `http://127.0.0.1:${port}`], '')
+  const page = await chat(['--url', website], '')
 
   const hint = `--url takes the address of the server, such as ${server.url}, and --agency the agency.`
   expect(agency).toMatchObject({ code: 1, err: expect.stringContaining(hint) })
-  expect(page).toMatchObject({ code: 1, err: `http://127.0.0.1:${port} is no server of agencies.\n` })
+  expect(page).toMatchObject({ code: 1, err: `${website} is no server of agencies.\n` })
 })
 
 test('a program sees by the exit code that an answer has failed, and by the other output how it came about', async () => {

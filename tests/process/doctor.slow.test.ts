@@ -1,14 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { symlinkSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { startHttpServer } from '../support/http-server.ts'
 import { BIN, runBureau } from '../support/bureau-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { closeAfterTest } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
 const CLAUDE = fileURLToPath(new URL('../support/claude-agency.ts', import.meta.url))
@@ -34,14 +32,11 @@ async function savedModule(text: string): Promise<string> {
 
 /** A provider that accepts one key. */
 async function startProvider(key: string): Promise<string> {
-  const server = createServer((request, response) => {
+  const url = await startHttpServer((request, response) => {
     const accepted = request.url === '/v1/models' && request.headers.authorization === `Bearer ${key}`
     response.writeHead(accepted ? 200 : 401).end('{}')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => void server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+  return `${url}/v1`
 }
 
 test('a machine that is fit has no fault', async () => {
@@ -130,12 +125,9 @@ test('each fault of an agency is told once', async () => {
 })
 
 test('everything that is at fault is told in one go, with what to do', async () => {
-  const taken = createServer().listen(0, '127.0.0.1')
-  await once(taken, 'listening')
-  closeAfterTest(async () => void taken.close())
-  const { port } = taken.address() as AddressInfo
+  const { port } = new URL(await startHttpServer(() => {}))
 
-  const { code, found } = await examine(['no-such-file.ts', '--port', String(port)], {
+  const { code, found } = await examine(['no-such-file.ts', '--port', port], {
     OPENAI_BASE_URL: `http://${NOBODY}/v1`,
     DATABASE_URL: `postgres://root:pg-secret@${NOBODY}/test`,
   })

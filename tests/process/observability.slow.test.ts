@@ -2,7 +2,6 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { startBureau } from '../support/bureau-process.ts'
 import { startOtlpCollector } from '../support/otlp-collector.ts'
-import { closeAfterTest } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
 
@@ -45,7 +44,6 @@ test('every line about a request carries its id, and none says what was asked', 
 
 test('a collector in the environment gets the traces of the command', async () => {
   const collector = await startOtlpCollector()
-  closeAfterTest(() => collector.close())
   const bureau = await startBureau(['serve', DEMO], {
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
     OTEL_SERVICE_NAME: 'support-desk',

@@ -1,11 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { startHttpServer } from '../support/http-server.ts'
 import { runBureau, startBureau } from '../support/bureau-process.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -98,10 +96,7 @@ test.each([
   ['owners', 'list'],
   ['owners', 'create', 'Ada'],
 ])('%s %s at a website ends in one line', async (...args) => {
-  const website = createServer((_, response) => response.end('<!doctype html>')).listen(0, '127.0.0.1')
-  onTestFinished(() => void website.close())
-  await once(website, 'listening')
-  const url = `http://127.0.0.1:${(website.address() as AddressInfo).port}`
+  const url = await startHttpServer((_, response) => response.end('<!doctype html>'))
 
   const { code, out, err } = await runBureau([...args, '--url', url], { PLATFORM_OPERATOR_KEY })
   expect({ code, out, err }).toEqual({ code: 1, out: '', err: `${url} is no platform.\n` })

@@ -1,11 +1,9 @@
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type IncomingMessage, request, type ServerResponse } from 'node:http'
 import path from 'node:path'
 import { rolldown } from 'rolldown'
+import { startHttpServer } from '../support/http-server.ts'
 import { blocksOf, fileOf, ROOT } from '../docs/page.ts'
-import { closeAfterTest } from '../support/test-server.ts'
 
 /** Both pages of docs/react.md that are called `client.ts`. */
 export const CLIENTS = sourcesOf('client.ts')
@@ -93,18 +91,12 @@ export async function serveFrontEnd(
     '/favicon.ico': ['image/x-icon', ''],
     '/agents-token': ['text/plain', token],
   }
-  const server = createServer((incoming, answer) => {
+  const url = await startHttpServer((incoming, answer) => {
     const found = own[incoming.url ?? '']
     if (!found) return handOn(target, incoming, answer)
     answer.setHeader('content-type', `${found[0]}; charset=utf-8`).end(found[1])
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  return `${url}/`
 }
 
 function handOn(target: string, incoming: IncomingMessage, answer: ServerResponse): void {

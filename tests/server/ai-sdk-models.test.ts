@@ -1,15 +1,14 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createGoogle } from '@ai-sdk/google'
 import { Agency, Agent, type LanguageModel, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../support/http-server.ts'
 import { freePort } from '../support/free-port.ts'
 import { text } from '../support/fake-provider.ts'
-import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
+import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
 type Vendor = {
   readonly url: string
@@ -21,7 +20,7 @@ type Vendor = {
 /** A vendor with an API of its own, over real sockets. */
 async function startVendor(): Promise<Vendor> {
   const vendor: Vendor = { url: '', requests: [], answers: [] }
-  const server = createServer((request, response) => {
+  const url = await startHttpServer((request, response) => {
     void readText(request).then((body) => {
       vendor.requests.push({ headers: request.headers, body: JSON.parse(body) })
       const events = vendor.answers.shift()
@@ -33,13 +32,8 @@ async function startVendor(): Promise<Vendor> {
       }
       return response.end()
     })
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => {
-    server.closeAllConnections()
-    server.close()
   })
-  return { ...vendor, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  return { ...vendor, url }
 }
 
 /** The blocks of one answer of Anthropic, each with its deltas. */
@@ -249,12 +243,10 @@ describe('anthropic(…) as the model of an agent', () => {
 
   test('a file at an address that the vendor does not open is downloaded under the rules of the server', async () => {
     const vendor = await startVendor()
-    const files = createServer((_request, response) => {
+    const files = await startHttpServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/plain' }).end('Rain.')
-    }).listen(0, '127.0.0.1')
-    await once(files, 'listening')
-    closeAfterTest(async () => void files.close())
-    const file_url = `http://127.0.0.1:${(files.address() as AddressInfo).port}/notes.txt`
+    })
+    const file_url = `${files}/notes.txt`
     const message = [{ role: 'user', content: [{ type: 'input_file', file_url, filename: 'notes.txt' }] }]
     const agencies = soloAgency({ model: anthropicAt(vendor) })
     const open = await startTestServer({ agencies, egress: { allow: ['127.0.0.1'] } })
@@ -275,12 +267,10 @@ describe('anthropic(…) as the model of an agent', () => {
     ['more of them', 9, 8_388_608, 'the files of a request have at most 67108864 bytes together'],
   ])('%s than a request may have fail the run', async (_what, count, bytes, why) => {
     const vendor = await startVendor()
-    const files = createServer((_request, response) => {
+    const files = await startHttpServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/plain' }).end('x'.repeat(bytes))
-    }).listen(0, '127.0.0.1')
-    await once(files, 'listening')
-    closeAfterTest(async () => void files.close())
-    const file_url = `http://127.0.0.1:${(files.address() as AddressInfo).port}/notes.txt`
+    })
+    const file_url = `${files}/notes.txt`
     const content = Array.from({ length: count }, () => ({ type: 'input_file', file_url, filename: 'notes.txt' }))
     const agencies = soloAgency({ model: anthropicAt(vendor) })
     const server = await startTestServer({ agencies, egress: { allow: ['127.0.0.1'] } })

@@ -1,17 +1,15 @@
-import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Agency, Agent, MCPServerOAuth, Tool, tool, type ToolContext } from '@bureau/framework'
 import { ConfigError } from '@bureau/protocol'
 import { createApp, jwtAuthenticate, loadConfig, type User } from '@bureau/server'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../support/http-server.ts'
 import { startIdentityProvider } from '../oauth/support/identity-provider.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
+import { soloAgency, startTestServer } from '../support/test-server.ts'
 
 /** `x-user: ada` is Ada. */
 const byHeader = ({ headers }: { headers: Record<string, unknown> }): User | null =>
@@ -223,15 +221,12 @@ describe('jwtAuthenticate', () => {
     const keys = { keys: [{ ...(await exportJWK(publicKey)), kid: 'k1', alg: 'ES256' }] }
     let isAway = false
     let claimed = ''
-    const http = createServer((request, response) => {
+    const issuer = await startHttpServer((request, response) => {
       if (isAway) return void response.writeHead(500).end()
       const isKeys = request.url === '/keys'
       const discovery = { issuer: claimed || issuer, jwks_uri: `${issuer}/keys` }
       response.setHeader('content-type', 'application/json').end(JSON.stringify(isKeys ? keys : discovery))
-    }).listen(0, '127.0.0.1')
-    await once(http, 'listening')
-    closeAfterTest(async () => http.close())
-    const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+    })
     const sign = (claims: object = {}, { alg = 'ES256', key = privateKey as never, expires = '5m' } = {}) =>
       new SignJWT({ iss: issuer, aud: 'agents', sub: 'ada', ...claims })
         .setProtectedHeader({ alg, kid: 'k1' })
@@ -351,12 +346,9 @@ describe('jwtAuthenticate', () => {
 
   test('an issuer cannot make the server call into its network', async () => {
     const victim = await startIssuer()
-    const http = createServer((_request, response) =>
+    const issuer: string = await startHttpServer((_request, response) =>
       response.end(JSON.stringify({ issuer, jwks_uri: `${victim.issuer}/keys` })),
-    ).listen(0, '127.0.0.1')
-    await once(http, 'listening')
-    closeAfterTest(async () => http.close())
-    const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+    )
     const server = await startTestServer({
       agencies: soloAgency(),
       authenticate: jwtAuthenticate({ issuer, audience: 'agents' }),

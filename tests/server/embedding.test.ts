@@ -8,6 +8,7 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
+import { startHttpServer } from '../support/http-server.ts'
 import { type FakeProvider, hold, startFakeProvider, text, textDeltas } from '../support/fake-provider.ts'
 import { startFirehose } from '../support/firehose.ts'
 import { closeAfterTest, type Json, soloAgency, TestStream } from '../support/test-server.ts'
@@ -87,21 +88,11 @@ async function startHandler(given: Partial<HandlerOptions> = {}, env: Record<str
   return { provider, handler }
 }
 
-async function listen(listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-}
-
 type Served = { readonly url: string; readonly provider: FakeProvider; readonly handler: Handler }
 
 async function serve({ options, listener }: Embedded, env?: Record<string, string>): Promise<Served> {
   const { provider, handler } = await startHandler(options, env)
-  return { url: `${await listen(listener(handler))}/agents`, provider, handler }
+  return { url: `${await startHttpServer(listener(handler))}/agents`, provider, handler }
 }
 
 const post = (body: unknown, signal?: AbortSignal): RequestInit => ({
@@ -374,7 +365,7 @@ describe('what is wrong', () => {
   test('a server that cannot start says so to `ready`, to a Request, and to `next`', async () => {
     const handler = createHandler({ agencies: {}, logLevel: 'silent' }, loadConfig({}))
     const failed = Promise.withResolvers<unknown>()
-    const url = await listen((request, response) => {
+    const url = await startHttpServer((request, response) => {
       handler.node(request, response, (error) => {
         failed.resolve(error)
         response.end()
@@ -394,7 +385,7 @@ describe('what is wrong', () => {
   test('a body that was read and thrown away', async () => {
     const { handler } = await startHandler()
     const failed = Promise.withResolvers<unknown>()
-    const url = await listen((request, response) => {
+    const url = await startHttpServer((request, response) => {
       request.resume().once('end', () => {
         handler.node(request, response, (error) => {
           failed.resolve(error)

@@ -1,12 +1,11 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { Agency, type AgencyOptions, Agent, tool } from '@bureau/framework'
 import { createApp, loadConfig } from '@bureau/server'
 import { type ProxyTracerProvider, trace } from '@opentelemetry/api'
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../support/http-server.ts'
 import { freePort } from '../support/free-port.ts'
 import {
   hold,
@@ -540,7 +539,6 @@ describe('tracing', () => {
     'goes to a collector that %s names, and nothing is made global',
     async (by) => {
       const collector = await startOtlpCollector()
-      closeAfterTest(() => collector.close())
       const provider = await startFakeProvider()
       closeAfterTest(() => provider.close())
       provider.script([text('Hello')])
@@ -578,7 +576,6 @@ describe('tracing', () => {
 
   test('is off by default and can be switched off against the environment', async () => {
     const collector = await startOtlpCollector()
-    closeAfterTest(() => collector.close())
     const app = await createApp(
       { agencies: soloAgency({ model: 'demo' }), logLevel: 'silent', tracing: false },
       loadConfig({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }),
@@ -598,13 +595,11 @@ describe('tracing', () => {
   })
 
   test('a collector that refuses traces is said in the log', async () => {
-    const collector = createServer((_request, response) => response.writeHead(401).end()).listen(0, '127.0.0.1')
-    await once(collector, 'listening')
-    closeAfterTest(async () => collector.close())
+    const endpoint = await startHttpServer((_request, response) => response.writeHead(401).end())
     const lines: string[] = []
     const server = await startTestServer({
       agencies: soloAgency({ model: 'demo' }),
-      tracing: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}` },
+      tracing: { endpoint },
       logLevel: 'warn',
       logDestination: { write: (line: string) => void lines.push(line) },
     })

@@ -1,7 +1,5 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { closeAfterTest } from './test-server.ts'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { startHttpServer } from './http-server.ts'
 
 type Answer = (response: ServerResponse, request: IncomingMessage) => void
 
@@ -16,11 +14,11 @@ export type FileServer = {
   readonly abandoned: Promise<void>
 }
 
-/** Serves files by their paths on a free loopback port: contents, or functions that answer. Closed after the test. */
+/** Serves files by their paths: contents, or functions that answer. */
 export async function startFileServer(files: Readonly<Record<string, string | Buffer | Answer>>): Promise<FileServer> {
   const { promise: abandoned, resolve } = Promise.withResolvers<void>()
   const asked: string[] = []
-  const server = createServer((request, response) => {
+  const url = await startHttpServer((request, response) => {
     asked.push(request.url ?? '')
     response.once('close', () => {
       if (!response.writableFinished) resolve()
@@ -30,15 +28,7 @@ export async function startFileServer(files: Readonly<Record<string, string | Bu
     else if (file === undefined) response.writeHead(404).end('Not here.')
     else response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(file)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => {
-    server.closeAllConnections()
-    server.close()
-    await once(server, 'close')
-  })
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`
-  return { url: `http://${host}`, host, asked, abandoned }
+  return { url, host: new URL(url).host, asked, abandoned }
 }
 
 /** The smallest contents that pass for their kind. */

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { closeAfterTest } from './test-server.ts'
+import type { ServerResponse } from 'node:http'
+import { startHttpServer } from './http-server.ts'
 
 const DELTA_BYTES = 64 * 1024
 const TOTAL_BYTES = 256 * 1024 * 1024
@@ -29,12 +28,6 @@ export async function startFirehose(patienceMs = 1_500): Promise<Firehose> {
     }
     stalled.resolve(takenBytes)
   }
-  const server = createServer((_request, response) => void pour(response))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closeAfterTest(async () => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, stalled: stalled.promise }
+  const url = await startHttpServer((_request, response) => void pour(response))
+  return { url: `${url}/v1`, stalled: stalled.promise }
 }

@@ -1,7 +1,5 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
+import { startHttpServer } from './http-server.ts'
 
 /** A span as the collector has received it, its attributes as plain values. */
 type ReceivedSpan = {
@@ -19,28 +17,19 @@ type OtlpCollector = {
   readonly url: string
   /** Everything received so far. */
   readonly spans: readonly ReceivedSpan[]
-  readonly close: () => Promise<void>
 }
 
-/** A collector on a loopback port that takes traces by OTLP over HTTP, as JSON. */
+/** A collector that takes traces by OTLP over HTTP, as JSON, until the test has ended. */
 export async function startOtlpCollector(): Promise<OtlpCollector> {
   const spans: ReceivedSpan[] = []
-  const server = createServer((request, response) => {
+  const url = await startHttpServer((request, response) => {
     void json(request).then((body) => {
       const known = request.url === '/v1/traces'
       if (known) spans.push(...spansOf(body as ExportRequest))
       response.writeHead(known ? 200 : 404, { 'content-type': 'application/json' }).end('{}')
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const close = async (): Promise<void> => {
-    server.close()
-    server.closeAllConnections()
-    await once(server, 'close')
-  }
-  return { url: `http://127.0.0.1:${port}`, spans, close }
+  return { url, spans }
 }
 
 type Value = Readonly<Record<string, unknown>>

@@ -1,7 +1,6 @@
-import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import type { ServerResponse } from 'node:http'
+import { expect, test } from 'vitest'
+import { startHttpServer } from '../../../tests/support/http-server.ts'
 import { createClient } from './client.ts'
 import { SOON } from './scripted-server.test-support.ts'
 
@@ -9,17 +8,10 @@ const HISTORY = JSON.stringify({ data: [{ chatId: 'chat_1' }], nextCursor: null 
 
 /** A server that answers as it is written down, in turn, and then with a list of chats. */
 async function openClient(...answers: ((response: ServerResponse) => void)[]) {
-  const server = createServer((_request, response) => {
+  const url = await startHttpServer((_request, response) => {
     const answer = answers.shift() ?? (() => response.end(HISTORY))
     answer(response)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return createClient({ url, integration: 'int-1', retryDelaysMs: SOON })
 }
 

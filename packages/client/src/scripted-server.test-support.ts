@@ -1,8 +1,6 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { onTestFinished } from 'vitest'
+import { startHttpServer } from '../../../tests/support/http-server.ts'
 import { createClient } from './client.ts'
 import type { Run } from './run.ts'
 import type { RunStorage } from './run-store.ts'
@@ -58,14 +56,7 @@ export async function startScriptedServer(frames: readonly string[]): Promise<Sc
     if (cutAfter === undefined) return void response.end(bytes)
     response.write(bytes.subarray(0, cutAfter), () => request.socket.end(() => request.socket.destroy()))
   }
-  const server = createServer((request, response) => void serve(request, response))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const url = await startHttpServer((request, response) => void serve(request, response))
   return { url, requests, next: (...added) => void fates.push(...added), loseCancel: () => (losesCancel = true) }
 }
 

@@ -1,8 +1,6 @@
 import { existsSync } from 'node:fs'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { type Browser, chromium, type Page } from 'playwright-core'
+import { startHttpServer } from '../../support/http-server.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
@@ -63,14 +61,9 @@ type FrontEnd = { readonly origin: string; open(browser: Browser, request: ChatR
 
 /** A front end on an origin of its own, as an application beside the server is. */
 export async function startFrontEnd(): Promise<FrontEnd> {
-  const http = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(FRONT_END))
-  http.listen(0, '127.0.0.1')
-  await once(http, 'listening')
-  closeAfterTest(async () => {
-    http.closeAllConnections()
-    http.close()
-  })
-  const origin = `http://127.0.0.1:${(http.address() as AddressInfo).port}`
+  const origin = await startHttpServer((_request, response) =>
+    response.setHeader('content-type', 'text/html').end(FRONT_END),
+  )
   return {
     origin,
     open: async (browser, request) => {

@@ -1,7 +1,4 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { closeAfterTest } from '../../support/test-server.ts'
+import { startHttpServer } from '../../support/http-server.ts'
 
 export type PublicAddress = {
   /** What providers send browsers back to. */
@@ -13,7 +10,7 @@ export type PublicAddress = {
 /** A reverse proxy before the server: its address is known before the server has one. */
 export async function startPublicAddress(): Promise<PublicAddress> {
   let target = ''
-  const http = createServer((request, response) => {
+  const address = await startHttpServer((request, response) => {
     const headers = { ...(request.headers as Record<string, string>) }
     delete headers['connection']
     fetch(target + request.url, { headers, method: request.method ?? 'GET', redirect: 'manual' }).then(
@@ -33,12 +30,5 @@ export async function startPublicAddress(): Promise<PublicAddress> {
       () => response.writeHead(502).end(),
     )
   })
-  http.listen(0, '127.0.0.1')
-  await once(http, 'listening')
-  closeAfterTest(async () => {
-    http.closeAllConnections()
-    await new Promise((resolve) => http.close(resolve))
-  })
-  const { port } = http.address() as AddressInfo
-  return { callbackUrl: `http://127.0.0.1:${port}/auth/callback`, forwardTo: (url) => void (target = url) }
+  return { callbackUrl: `${address}/auth/callback`, forwardTo: (url) => void (target = url) }
 }

@@ -6,6 +6,7 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { Agent, Client } from 'undici'
 import { afterEach, expect, test } from 'vitest'
+import { startHttpServer } from '../../../../tests/support/http-server.ts'
 import { type AnswerReader, postStream, type StreamingPost } from './post-stream.ts'
 import { ModelError } from './model-error.ts'
 
@@ -210,18 +211,16 @@ test('a refusal is reported before the request waits to be made again', async ()
 
 test('no more is read of a refusal than tells what it means', async () => {
   let written = 0
-  const server = createHttpServer((_request, response) => {
+  const url = await startHttpServer((_request, response) => {
     response.writeHead(400)
     const pour = (): void => {
       while (!response.destroyed && response.write('x'.repeat(1_024))) written++
     }
     response.on('drain', pour)
     pour()
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closing.push(() => server.close())
+  })
 
-  const failure = post(new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), () => undefined)
+  const failure = post(new URL(url), () => undefined)
 
   await expect(failure).rejects.toMatchObject({ code: 'upstream_invalid_request', status: 400 })
   expect(written).toBeLessThan(10_000)

@@ -1,12 +1,11 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text as readText } from 'node:stream/consumers'
 import { LLMock } from '@copilotkit/aimock'
 import type { WireItem } from '@bureau/protocol'
 import { Agent as Dispatcher } from 'undici'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { startHttpServer } from '../../../../tests/support/http-server.ts'
 import {
   cut,
   type FakeProvider,
@@ -304,27 +303,18 @@ describe('providers that speak the APIs of the default vendor', () => {
 })
 
 describe('providers with an API of their own', () => {
-  let server: Server
   let url: string
   const requests: { path: string; headers: IncomingMessage['headers']; body: Record<string, unknown> }[] = []
   let reply: (response: ServerResponse) => void
 
   beforeEach(async () => {
     requests.length = 0
-    server = createServer((request, response) => {
+    url = await startHttpServer((request, response) => {
       void readText(request).then((body) => {
         requests.push({ path: request.url ?? '', headers: request.headers, body: JSON.parse(body) })
         reply(response)
       })
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  })
-
-  afterEach(async () => {
-    server.closeAllConnections()
-    server.close()
-    await once(server, 'close')
+    })
   })
 
   const sse = (events: object[]): string =>
@@ -494,18 +484,15 @@ describe('providers with an API of their own', () => {
 
   test('a redirect is not followed, because key headers would travel with it', async () => {
     let redirected = 0
-    const elsewhere = createServer((_request, response) => {
+    const elsewhere = await startHttpServer((_request, response) => {
       redirected += 1
       response.end()
-    }).listen(0, '127.0.0.1')
-    await once(elsewhere, 'listening')
-    reply = (response) =>
-      response.writeHead(307, { location: `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/` }).end()
+    })
+    reply = (response) => response.writeHead(307, { location: `${elsewhere}/` }).end()
 
     await expect(ask(open('anthropic/claude-x', `${url}/v1`))).rejects.toMatchObject({
       code: 'upstream_unavailable',
     })
-    elsewhere.close()
     expect(redirected).toBe(0)
     expect(requests).toHaveLength(1)
   })

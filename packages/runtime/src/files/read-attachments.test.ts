@@ -1,11 +1,10 @@
-import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readlink, realpath, rm, writeFile } from 'node:fs/promises'
-import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, test } from 'vitest'
+import { startHttpServer } from '../../../../tests/support/http-server.ts'
 import { createEgressPolicy } from '../egress/address-policy.ts'
 import { GuardedDispatcher } from '../egress/guarded-dispatcher.ts'
 import { AttachmentError } from './attachment-error.ts'
@@ -25,14 +24,11 @@ afterEach(async () => {
 /** Serves at `files.example.com`, the only peer that may be reached, and records what was asked for. */
 async function serve(listener: RequestListener): Promise<{ url: string; asked: string[] }> {
   const asked: string[] = []
-  const server = createServer((request, response) => {
+  const address = await startHttpServer((request, response) => {
     asked.push(request.url ?? '')
     listener(request, response)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  cleanUp.push(() => server.close())
-  return { url: `http://files.example.com:${(server.address() as AddressInfo).port}`, asked }
+  return { url: address.replace('127.0.0.1', 'files.example.com'), asked }
 }
 
 const hello: RequestListener = (_request, response) => response.end('hello')

@@ -1,9 +1,8 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { buffer } from 'node:stream/consumers'
 import { Agent } from 'undici'
 import { afterEach, describe, expect, test } from 'vitest'
+import { startHttpServer } from '../../../../tests/support/http-server.ts'
 import { createEgressPolicy } from '../egress/address-policy.ts'
 import { GuardedDispatcher } from '../egress/guarded-dispatcher.ts'
 import { findProviderFile, readProviderFile, waitForProviderFile, type ProviderFilesAccess } from './provider-files.ts'
@@ -32,15 +31,9 @@ async function provider(before: Behaviour = () => false, pollsNeeded = 0) {
     const status = file.polls++ < pollsNeeded ? 'uploaded' : 'processed'
     answer(response, 200, { id, filename: file.filename, status })
   }
-  const server = createServer((request, response) => void handle(request, response))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const baseUrl = `${await startHttpServer((request, response) => void handle(request, response))}/v1/`
   const dispatcher = new Agent()
-  cleanUp.push(
-    () => dispatcher.destroy(),
-    () => server.close(),
-  )
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/`
+  cleanUp.push(() => dispatcher.destroy())
   const access: ProviderFilesAccess = { baseUrl, apiKey: 'key-1', dispatcher, pollIntervalMs: 1 }
   return { files, headers, access }
 }
