@@ -1,6 +1,6 @@
 import { ENGINES } from '@bureau/platform/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 import { Fleet } from './fleet.ts'
 
 describe.runIf(ENGINES.includes('postgres') && (await testRedisReachable()))(

@@ -9,7 +9,7 @@ import { type IdentityProvider, startIdentityProvider } from './support/identity
 import { asUser, newTokenFolder, notesTurn, oauthFrames, toolOutputs, untilRedirect } from './support/oauth-set-up.ts'
 import { type ProtectedToolServer, startProtectedToolServer } from './support/protected-tool-server.ts'
 import { type PublicAddress, startPublicAddress } from './support/public-address.ts'
-import { TEST_REDIS_URL, testRedisReachable } from './support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 
 const SCRIPT = fileURLToPath(new URL('./support/server-process.ts', import.meta.url))
 const reachable = await testRedisReachable()

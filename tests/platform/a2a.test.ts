@@ -18,6 +18,7 @@ import {
 } from '@a2a-js/sdk/client'
 import { Agency, Agent } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
+import { TEST_REDIS_URL } from '../support/test-redis.ts'
 import { pay } from '../support/conversations.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
@@ -313,7 +314,7 @@ test('JSON may be named after the protocol, and times have an offset', async () 
 
 describe.skipIf(!ENGINES.includes('postgres'))('at another process', () => {
   test('a task is found, goes on and is listed', async () => {
-    const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
+    const config = { redisUrl: TEST_REDIS_URL }
     const [first, second] = await startTwoPlatforms({ agencies: { shop }, config })
     const owner = await first.client()
     for (const { provider } of [first, second]) {

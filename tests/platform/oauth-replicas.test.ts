@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { Browser } from '../oauth/support/browser.ts'
-import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 import {
   signInFrames,
   type SignInPlatform,

@@ -2,6 +2,7 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import { deliverNotifications } from '@bureau/platform/testing'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { TEST_REDIS_URL } from '../support/test-redis.ts'
 import { hold, text, toolCall } from '../support/fake-provider.ts'
 import { Receiver } from '../support/receiver.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -205,7 +206,7 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
 describe.skipIf(!ENGINES.includes('postgres'))('when the process is gone that had the task', () => {
   /** Two processes: the test closes the second one. */
   async function startTwo(): Promise<[Served, Served]> {
-    const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
+    const config = { redisUrl: TEST_REDIS_URL }
     const options = { agencies, access: FILE_ACCESS, config }
     const left = await startPlatform('postgres', options)
     const gone = await startPlatform('postgres', { ...options, beside: left.shared })

@@ -2,6 +2,7 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { TEST_REDIS_URL } from '../support/test-redis.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import type { Json, TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform, startTwoPlatforms } from './support/test-platform.ts'
@@ -268,7 +269,7 @@ describe.each(ENGINES)('on %s', (engine) => {
 
 describe.skipIf(!ENGINES.includes('postgres'))('at another process', () => {
   test('responses are read, followed, continued and cancelled alike', async () => {
-    const config = { redisUrl: process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379' }
+    const config = { redisUrl: TEST_REDIS_URL }
     const [first, second] = await startTwoPlatforms({ agencies: { shop }, config })
     const here = await first.client()
     const there = here.with({ url: second.url })

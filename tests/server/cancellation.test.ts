@@ -1,7 +1,7 @@
 import { Agency, Agent, tool, type OutputGuardrail } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 import { hold, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import { createClient } from '@bureau/client'
 import { expect, test } from 'vitest'
-import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 import { startBureau } from '../support/bureau-process.ts'
 import { hold, startFakeProvider, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { RoundRobinProxy } from '../support/round-robin-proxy.ts'

@@ -6,7 +6,7 @@ import { assert, asyncProperty, integer } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { asUser, testUser } from '../oauth/support/test-user.ts'
-import { TEST_REDIS_URL, testRedisReachable } from '../oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 import { type Gate, hold, stall, status as refusal, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer, type TestServer, TestStream } from '../support/test-server.ts'
 

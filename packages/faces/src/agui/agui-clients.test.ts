@@ -6,7 +6,7 @@ import { HttpAgent as Client0_0_59 } from 'ag-ui-client-0.0.59'
 import fastify from 'fastify'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import {
   codeInterpreter,
   failed,

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { connectRedis } from '@bureau/runtime'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { RedisControlChannel } from './control-channel.redis.ts'
 import type { ControlMessage } from './control-channel.ts'
 

@@ -16,7 +16,6 @@ describeClaims('file', async () => {
   return {
     claims: new FileClaims({ directory }),
     elsewhere: new FileClaims({ directory }),
-    close: async () => {},
   }
 })
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { connectTestRedis, testRedisReachable } from '../redis/test-redis.contract.ts'
+import { connectTestRedis, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { describeClaims } from './claims.contract.ts'
 import { RedisClaims } from './claims.redis.ts'
 
@@ -11,7 +11,7 @@ describe.runIf(reachable)('on Redis', () => {
     const prefix = `test:${randomUUID()}:`
     const redis = [await connectTestRedis(), await connectTestRedis()]
     const [claims, elsewhere] = redis.map((each) => new RedisClaims(each, { prefix }))
-    return { claims: claims!, elsewhere: elsewhere!, close: () => Promise.all(redis.map((each) => each.close())) }
+    return { claims: claims!, elsewhere: elsewhere! }
   })
 
   test('a claim is kept until it expires, and no longer', async () => {
@@ -22,6 +22,5 @@ describe.runIf(reachable)('on Redis', () => {
     const [key] = await redis.commands.keys(`${prefix}*`)
 
     expect(await redis.commands.pExpireTime(key!)).toBe(until)
-    await redis.close()
   })
 })

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { FLOW_LIFETIME_MS, type NewFlow, type OAuthStateRegistry } from './oauth-state-registry.ts'
 
 type OpenedStateRegistry = {
@@ -8,7 +8,6 @@ type OpenedStateRegistry = {
   readonly elsewhere: OAuthStateRegistry
   /** Moves time on by this many milliseconds. Absent: the implementation's clock cannot be moved. */
   readonly advance?: (ms: number) => Promise<void>
-  readonly close: () => Promise<void>
 }
 
 const never = new AbortController().signal
@@ -21,11 +20,11 @@ export function describeOAuthStateRegistry(name: string, open: () => Promise<Ope
     let registry: OAuthStateRegistry
     let elsewhere: OAuthStateRegistry
 
-    beforeAll(async () => {
+    beforeEach(async () => {
       opened = await open()
       ;({ registry, elsewhere } = opened)
+      onTestFinished(async () => void (await Promise.all([registry.close(), elsewhere.close()])))
     })
-    afterAll(() => opened.close())
 
     async function begin(flow: Partial<NewFlow> = {}): Promise<string> {
       const state = randomBytes(32).toString('base64url')

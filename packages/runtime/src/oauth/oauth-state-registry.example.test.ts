@@ -1,11 +1,11 @@
-import { mkdtemp, readdir, rm, stat, utimes } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, stat, utimes } from 'node:fs/promises'
 import path from 'node:path'
 import { SignInFolder } from '../../../../examples/sign-in-folder.ts'
+import { temporaryFolder } from '../../../../tests/support/temporary-folder.ts'
 import { describeOAuthStateRegistry } from './oauth-state-registry.contract.ts'
 
 describeOAuthStateRegistry('the example of the documents', async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'bureau-sign-ins-'))
+  const folder = await temporaryFolder()
   return {
     registry: new SignInFolder(folder),
     elsewhere: new SignInFolder(folder),
@@ -16,6 +16,5 @@ describeOAuthStateRegistry('the example of the documents', async () => {
         await utimes(file, before / 1_000, before / 1_000)
       }
     },
-    close: () => rm(folder, { recursive: true, force: true }),
   }
 })

@@ -6,12 +6,7 @@ import { FLOW_LIFETIME_MS } from './oauth-state-registry.ts'
 describeOAuthStateRegistry('memory', async () => {
   let now = 1_800_000_000_000
   const registry = new MemoryOAuthStateRegistry({ now: () => now })
-  return {
-    registry,
-    elsewhere: registry,
-    advance: async (ms) => void (now += ms),
-    close: () => registry.close(),
-  }
+  return { registry, elsewhere: registry, advance: async (ms) => void (now += ms) }
 })
 
 test('a sign-in lasts for its time, also when the clock of the machine is set forward', async () => {

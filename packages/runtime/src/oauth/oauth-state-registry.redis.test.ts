@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { advanceExpiry, connectTestRedis, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import type { RedisConnection } from '../redis/connect-redis.ts'
-import { connectTestRedis, testRedisReachable } from '../redis/test-redis.contract.ts'
 import { describeOAuthStateRegistry } from './oauth-state-registry.contract.ts'
 import { RedisOAuthStateRegistry } from './oauth-state-registry.redis.ts'
 
@@ -19,16 +19,7 @@ describe.runIf(reachable)('on Redis', () => {
     return {
       registry: registries[0]!,
       elsewhere: registries[1]!,
-      advance: async (ms) => {
-        for (const key of await redis[0]!.commands.keys(`${prefix}*`)) {
-          const left = await redis[0]!.commands.pTTL(key)
-          await redis[0]!.commands.pExpire(key, Math.max(0, left - ms))
-        }
-      },
-      close: async () => {
-        await Promise.all(registries.map((registry) => registry.close()))
-        await Promise.all(redis.map((each) => each.close()))
-      },
+      advance: (ms) => advanceExpiry(redis[0]!, prefix, ms),
     }
   })
 
@@ -43,7 +34,6 @@ describe.runIf(reachable)('on Redis', () => {
     expect(answer).toMatchObject({ accepted: false, because: 'abandoned', flow: { server: 'docs' } })
     expect(await elsewhere!.find('s')).toMatchObject({ status: 'error:abandoned' })
     expect(await redis[0]!.commands.hGet(key!, 'query')).toBeNull()
-    await Promise.all(redis.map((each) => each.close()))
   })
 
   test('neither the state nor anything that could stand for it is a key', async () => {
@@ -52,6 +42,5 @@ describe.runIf(reachable)('on Redis', () => {
     const keys = await redis[0]!.commands.keys(`${prefix}*`)
     expect(keys).toHaveLength(1)
     expect(keys[0]).not.toContain('guess-me')
-    await Promise.all(redis.map((each) => each.close()))
   })
 })

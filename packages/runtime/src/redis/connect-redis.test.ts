@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError } from '@bureau/protocol'
+import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { connectRedis } from './connect-redis.ts'
-import { TEST_REDIS_URL, testRedisReachable } from './test-redis.contract.ts'
 
 const reachable = await testRedisReachable()
 

@@ -81,16 +81,12 @@ async function end(log: RunLog): Promise<void> {
  *
  * @param open - `elsewhere`: the logs as another process sees them; the same where there is only one.
  */
-export function describeRunLogs(
-  title: string,
-  open: () => Promise<{ logs: RunLogs; elsewhere: RunLogs; close: () => Promise<void> }>,
-): void {
+export function describeRunLogs(title: string, open: () => Promise<{ logs: RunLogs; elsewhere: RunLogs }>): void {
   describe(`RunLogs: ${title}`, () => {
     let logs: RunLogs
     let elsewhere: RunLogs
-    let close: () => Promise<void>
-    beforeEach(async () => ({ logs, elsewhere, close } = await open()))
-    afterEach(() => close())
+    beforeEach(async () => ({ logs, elsewhere } = await open()))
+    afterEach(async () => void (await Promise.all([logs.close(), elsewhere.close()])))
 
     /** The log, known elsewhere: asked for until it has something to show. */
     async function found(runId: string): Promise<RunLogReader> {

@@ -18,7 +18,7 @@ import type { RunLog } from './run-log.ts'
 
 describeRunLogs('memory', async () => {
   const logs = new MemoryRunLogs()
-  return { logs, elsewhere: logs, close: () => logs.close() }
+  return { logs, elsewhere: logs }
 })
 
 /** A log of which nothing that is stored stays in memory. */

@@ -3,35 +3,17 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { queryObjects } from 'node:v8'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { connectRedis, type RedisConnection } from '../redis/connect-redis.ts'
+import { connectTestRedis, TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
+import type { RedisConnection } from '../redis/connect-redis.ts'
 import { describeRunLogs, ENDING, event, eventsOf, newRun, readAll } from './run-log.contract.ts'
 import { RedisStream } from './redis-stream.ts'
 import { RedisRunLogs } from './run-log.redis.ts'
 import type { ChunkStorage, EventChunk, RunLogReader } from './run-log.ts'
 import { StoredRunFollower } from './stored-run-follower.ts'
 
-const URL_OF_REDIS = process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379'
-
-async function isReachable(): Promise<boolean> {
-  try {
-    await (await connectRedis({ url: URL_OF_REDIS, firstConnectMs: 2_000 })).close()
-    return true
-  } catch (cause) {
-    if (process.env['CI']) throw new Error(`no Redis at ${URL_OF_REDIS}`, { cause })
-    console.warn(`Skipped: no Redis at ${URL_OF_REDIS}.`)
-    return false
-  }
-}
-
-async function connectTest(url = URL_OF_REDIS): Promise<RedisConnection> {
-  const redis = await connectRedis({ url })
-  onTestFinished(() => redis.close())
-  return redis
-}
-
 /** A way to Redis that can be closed and opened again. */
 async function startGate(): Promise<{ url: string; shut: () => void; open: () => void }> {
-  const target = new URL(URL_OF_REDIS)
+  const target = new URL(TEST_REDIS_URL)
   const sockets = new Set<Socket>()
   let isOpen = true
   const gate = createServer((client) => {
@@ -60,25 +42,17 @@ async function found(logs: RedisRunLogs, runId: string, head = 1): Promise<RunLo
   }
 }
 
-describe.runIf(await isReachable())('on Redis', () => {
+describe.runIf(await testRedisReachable())('on Redis', () => {
   describeRunLogs('redis', async () => {
     const prefix = `test:${randomUUID()}:`
-    const connections = await Promise.all([0, 1].map(() => connectRedis({ url: URL_OF_REDIS })))
-    const [logs, elsewhere] = await Promise.all(connections.map((redis) => RedisRunLogs.open(redis, { prefix })))
-    return {
-      logs: logs!,
-      elsewhere: elsewhere!,
-      close: async () => {
-        await Promise.all([logs!.close(), elsewhere!.close()])
-        await Promise.all(connections.map((redis) => redis.close()))
-      },
-    }
+    const logs = await RedisRunLogs.open(await connectTestRedis(), { prefix })
+    return { logs, elsewhere: await RedisRunLogs.open(await connectTestRedis(), { prefix }) }
   })
 
   test('events that have left memory are read from Redis', async () => {
     const prefix = `test:${randomUUID()}:`
-    const logs = await RedisRunLogs.open(await connectTest(), { prefix, windowBytes: 0 })
-    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const logs = await RedisRunLogs.open(await connectTestRedis(), { prefix, windowBytes: 0 })
+    const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix })
     const run = newRun()
     const log = logs.create(run)
     for (let index = 0; index < 400; index++) log.append(event('x'.repeat(1000)))
@@ -91,8 +65,8 @@ describe.runIf(await isReachable())('on Redis', () => {
 
   test('nothing is left of a reader that has read to the end', async () => {
     const prefix = `test:${randomUUID()}:`
-    const logs = await RedisRunLogs.open(await connectTest(), { prefix })
-    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const logs = await RedisRunLogs.open(await connectTestRedis(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix })
     const run = newRun()
     const log = logs.create(run)
     log.append(event('said'))
@@ -106,7 +80,7 @@ describe.runIf(await isReachable())('on Redis', () => {
   })
 
   test('a write that is repeated with more, because its answer was lost, shows nothing twice', async () => {
-    const stream = new RedisStream(await connectTest(), {
+    const stream = new RedisStream(await connectTestRedis(), {
       prefix: `test:${randomUUID()}:`,
       runId: 'run_1',
       lingerMs: 120_000,
@@ -121,9 +95,9 @@ describe.runIf(await isReachable())('on Redis', () => {
   test('a run goes on without Redis, and what others missed is there when Redis is back', async () => {
     const prefix = `test:${randomUUID()}:`
     const gate = await startGate()
-    const redis = await connectTest(gate.url)
+    const redis = await connectTestRedis(gate.url)
     const logs = await RedisRunLogs.open(redis, { prefix })
-    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix })
     const run = newRun()
     const log = logs.create(run)
     log.append(event('before'))
@@ -141,9 +115,9 @@ describe.runIf(await isReachable())('on Redis', () => {
 
   test('a run takes no more than its share of Redis, and whoever missed something gets its state', async () => {
     const prefix = `test:${randomUUID()}:`
-    const redis = await connectTest()
+    const redis = await connectTestRedis()
     const logs = await RedisRunLogs.open(redis, { prefix, windowBytes: 20_000, streamBytes: 60_000 })
-    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix })
     const run = newRun()
     const log = logs.create(run)
     const key = `${prefix}{${run.runId}}:events`
@@ -160,7 +134,7 @@ describe.runIf(await isReachable())('on Redis', () => {
 
   test('a log goes to storage while Redis is away, from its beginning, and to Redis alone otherwise', async () => {
     const gate = await startGate()
-    const redis = await connectTest(gate.url)
+    const redis = await connectTestRedis(gate.url)
     const logs = await RedisRunLogs.open(redis, { prefix: `test:${randomUUID()}:` })
     const chunks: EventChunk[] = []
     const storage: ChunkStorage = {
@@ -185,22 +159,22 @@ describe.runIf(await isReachable())('on Redis', () => {
   })
 
   test('a Redis that refuses writes, for instance because it is full, is treated as unreachable until it accepts them again', async () => {
-    const admin = (await connectTest()).commands
+    const admin = (await connectTestRedis()).commands
     const user = `test_${randomUUID().replaceAll('-', '')}`
     const may = (...rules: string[]) => admin.sendCommand(['ACL', 'SETUSER', user, ...rules])
     await may('on', '>secret', '~*', '&*', '+@all')
     onTestFinished(async () => void (await admin.sendCommand(['ACL', 'DELUSER', user])))
-    const url = new URL(URL_OF_REDIS)
+    const url = new URL(TEST_REDIS_URL)
     Object.assign(url, { username: user, password: 'secret' })
     const said: string[] = []
     const say = (_facts: unknown, text = ''): void => void said.push(text || String(_facts))
     const prefix = `test:${randomUUID()}:`
-    const logs = await RedisRunLogs.open(await connectTest(url.href), {
+    const logs = await RedisRunLogs.open(await connectTestRedis(url.href), {
       prefix,
       lookMs: 50,
       log: { warn: say, info: say },
     })
-    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix })
     const chunks: EventChunk[] = []
     const storage: ChunkStorage = { append: async (chunk) => void chunks.push(chunk), read: async () => chunks }
     const run = { ...newRun(), chunks: storage }
@@ -226,8 +200,8 @@ describe.runIf(await isReachable())('on Redis', () => {
   test('a Redis that lost everything is given the whole log again', async () => {
     const prefix = `test:${randomUUID()}:`
     const gate = await startGate()
-    const redis = await connectTest(gate.url)
-    const direct = await connectTest()
+    const redis = await connectTestRedis(gate.url)
+    const direct = await connectTestRedis()
     const logs = await RedisRunLogs.open(withNewLives(redis), { prefix })
     const elsewhere = await RedisRunLogs.open(direct, { prefix })
     const run = newRun()
@@ -248,8 +222,8 @@ describe.runIf(await isReachable())('on Redis', () => {
   test('what has left memory by then is told as a reset', async () => {
     const prefix = `test:${randomUUID()}:`
     const gate = await startGate()
-    const redis = await connectTest(gate.url)
-    const direct = await connectTest()
+    const redis = await connectTestRedis(gate.url)
+    const direct = await connectTestRedis()
     const logs = await RedisRunLogs.open(withNewLives(redis), { prefix, windowBytes: 0 })
     const elsewhere = await RedisRunLogs.open(direct, { prefix })
     const run = newRun({ snapshot: () => ({ new_messages: [{ role: 'assistant', content: 'all of it' }] }) })
@@ -271,8 +245,8 @@ describe.runIf(await isReachable())('on Redis', () => {
 
   test('a log that is handed over lets readers elsewhere look at the record at once', async () => {
     const prefix = `test:${randomUUID()}:`
-    const logs = await RedisRunLogs.open(await connectTest(), { prefix })
-    const elsewhere = await RedisRunLogs.open(await connectTest(), { prefix, lookMs: 600_000 })
+    const logs = await RedisRunLogs.open(await connectTestRedis(), { prefix })
+    const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix, lookMs: 600_000 })
     const run = newRun()
     const log = logs.create(run)
     log.append(event('a'))
@@ -286,9 +260,9 @@ describe.runIf(await isReachable())('on Redis', () => {
 
   test('a reader is broken off when the log disappears with the process that wrote it', async () => {
     const prefix = `test:${randomUUID()}:`
-    const redis = await connectTest()
+    const redis = await connectTestRedis()
     const elsewhere = await RedisRunLogs.open(redis, { prefix })
-    const logs = await RedisRunLogs.open(await connectTest(), { prefix })
+    const logs = await RedisRunLogs.open(await connectTestRedis(), { prefix })
     const run = newRun()
     logs.create(run).append(event('a'))
     const iterator = (await found(elsewhere, run.runId)).read(0, new AbortController().signal)[Symbol.asyncIterator]()

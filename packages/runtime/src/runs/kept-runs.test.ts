@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { RunEnded, RunEvent } from '@bureau/protocol'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { connectTestRedis, testRedisReachable } from '../redis/test-redis.contract.ts'
+import { connectTestRedis, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { MemoryRunLogs } from '../run-log/run-log.memory.ts'
 import { RedisRunLogs } from '../run-log/run-log.redis.ts'
 import type { LogEvent, RunLogReader } from '../run-log/run-log.ts'
@@ -118,12 +118,8 @@ describe('KeptRuns', () => {
 
 describe.runIf(await testRedisReachable())('KeptRuns on Redis', () => {
   async function openProcess(prefix: string, isElsewhere: () => Promise<boolean>): Promise<KeptRuns> {
-    const redis = await connectTestRedis()
-    const logs = await RedisRunLogs.open(redis, { prefix, lingerMs: 60_000, lookMs: 50 })
-    onTestFinished(async () => {
-      await logs.close()
-      await redis.close()
-    })
+    const logs = await RedisRunLogs.open(await connectTestRedis(), { prefix, lingerMs: 60_000, lookMs: 50 })
+    onTestFinished(() => logs.close())
     return new KeptRuns({ logs, registry: { isElsewhere }, resumeMs: 60_000 })
   }
 

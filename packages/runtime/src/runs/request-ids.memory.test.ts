@@ -6,7 +6,7 @@ import { REQUEST_ID_MS } from './request-ids.ts'
 describeRequestIds('memory', async () => {
   let now = 1_800_000_000_000
   const ids = new MemoryRequestIds({ now: () => now })
-  return { ids, elsewhere: ids, advance: async (ms) => void (now += ms), close: async () => {} }
+  return { ids, elsewhere: ids, advance: async (ms) => void (now += ms) }
 })
 
 test('a request is known for its time, also when the clock of the machine is set forward', async () => {

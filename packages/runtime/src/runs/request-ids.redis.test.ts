@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe } from 'vitest'
-import { connectTestRedis, testRedisReachable } from '../redis/test-redis.contract.ts'
+import { advanceExpiry, connectTestRedis, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { describeRequestIds } from './request-ids.contract.ts'
 import { RedisRequestIds } from './request-ids.redis.ts'
 
@@ -14,13 +14,7 @@ describe.runIf(reachable)('on Redis', () => {
     return {
       ids: ids!,
       elsewhere: elsewhere!,
-      advance: async (ms) => {
-        for (const key of await redis[0]!.commands.keys(`${prefix}*`)) {
-          const left = await redis[0]!.commands.pTTL(key)
-          await redis[0]!.commands.pExpire(key, Math.max(0, left - ms))
-        }
-      },
-      close: () => Promise.all(redis.map((each) => each.close())),
+      advance: (ms) => advanceExpiry(redis[0]!, prefix, ms),
     }
   })
 })

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { RunControl } from '@bureau/framework'
 import type { CancelMode, RunEnded } from '@bureau/protocol'
 import type { CancelRequest, LiveRun, RunRegistry } from './run-registry.ts'
@@ -8,7 +8,6 @@ type OpenedRunRegistry = {
   readonly registry: RunRegistry
   /** The registry of another process. */
   readonly elsewhere: RunRegistry
-  readonly close: () => Promise<void>
 }
 
 type TestRun = LiveRun & { readonly modes: CancelMode[]; readonly end: (messages?: string[]) => void }
@@ -53,10 +52,11 @@ export function describeRunRegistry(name: string, open: () => Promise<OpenedRunR
   describe(`run registry: ${name}`, () => {
     let opened: OpenedRunRegistry
 
-    beforeAll(async () => {
+    beforeEach(async () => {
       opened = await open()
+      const { registry, elsewhere } = opened
+      onTestFinished(async () => void (await Promise.all([registry.close(), elsewhere.close()])))
     })
-    afterAll(() => opened.close())
 
     async function begin(facts: RunFacts = {}): Promise<TestRun> {
       const run = testRun(facts)

@@ -3,5 +3,5 @@ import { MemoryRunRegistry } from './run-registry.memory.ts'
 
 describeRunRegistry('memory', async () => {
   const registry = new MemoryRunRegistry()
-  return { registry, elsewhere: registry, close: () => registry.close() }
+  return { registry, elsewhere: registry }
 })

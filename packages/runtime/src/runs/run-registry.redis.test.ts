@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { connectTestRedis, TEST_REDIS_URL, testRedisReachable } from '../redis/test-redis.contract.ts'
+import { connectTestRedis, TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { cancelOf, describeRunRegistry, testRun } from './run-registry.contract.ts'
 import { RedisRunRegistry, type RedisRunRegistryOptions } from './run-registry.redis.ts'
 
@@ -10,12 +10,8 @@ const reachable = await testRedisReachable()
 const newPrefix = (): string => `test:${randomUUID()}:`
 
 async function openRegistry(options: RedisRunRegistryOptions): Promise<RedisRunRegistry> {
-  const redis = await connectTestRedis()
-  const registry = new RedisRunRegistry(redis, options)
-  onTestFinished(async () => {
-    await registry.close()
-    await redis.close()
-  })
+  const registry = new RedisRunRegistry(await connectTestRedis(), options)
+  onTestFinished(() => registry.close())
   return registry
 }
 
@@ -24,14 +20,7 @@ describe.runIf(reachable)('on Redis', () => {
     const redis = [await connectTestRedis(), await connectTestRedis()]
     const prefix = newPrefix()
     const registries = redis.map((each) => new RedisRunRegistry(each, { prefix }))
-    return {
-      registry: registries[0]!,
-      elsewhere: registries[1]!,
-      close: async () => {
-        await Promise.all(registries.map((registry) => registry.close()))
-        await Promise.all(redis.map((each) => each.close()))
-      },
-    }
+    return { registry: registries[0]!, elsewhere: registries[1]! }
   })
 
   test('a large end comes back whole', async () => {
@@ -50,7 +39,6 @@ describe.runIf(reachable)('on Redis', () => {
     const registry = await openRegistry({ prefix, leaseMs: 150 })
     const elsewhere = await openRegistry({ prefix })
     const watching = await connectTestRedis()
-    onTestFinished(() => watching.close())
     const run = testRun()
     await registry.register(run)
     const key = `${prefix}run:${run.runId}`
@@ -88,9 +76,7 @@ describe.runIf(reachable)('on Redis', () => {
 
   test('a registry that closes takes its runs with it', async () => {
     const prefix = newPrefix()
-    const redis = await connectTestRedis()
-    onTestFinished(() => redis.close())
-    const closing = new RedisRunRegistry(redis, { prefix })
+    const closing = new RedisRunRegistry(await connectTestRedis(), { prefix })
     const run = testRun()
     await closing.register(run)
     await closing.close()

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Tickets } from './tickets.ts'
 
 type TicketsUnderTest = {
@@ -7,20 +7,13 @@ type TicketsUnderTest = {
   readonly elsewhere: Tickets
   /** Lets time pass. */
   readonly advance: (ms: number) => Promise<void>
-  readonly close: () => Promise<unknown>
 }
 
 /** What every implementation of {@link Tickets} must do. */
 export function describeTickets(name: string, open: () => Promise<TicketsUnderTest>): void {
-  const opened = async (): Promise<TicketsUnderTest> => {
-    const subject = await open()
-    onTestFinished(async () => void (await subject.close()))
-    return subject
-  }
-
   describe(`tickets: ${name}`, () => {
     test('a ticket works once, for its purpose, on any process', async () => {
-      const { tickets, elsewhere } = await opened()
+      const { tickets, elsewhere } = await open()
       const ticket = await tickets.issue('shop', 60_000)
       expect(ticket).toMatch(/^[\w-]{43}$/)
       expect(await elsewhere.redeem('other', ticket)).toBe(false)
@@ -30,21 +23,21 @@ export function describeTickets(name: string, open: () => Promise<TicketsUnderTe
     })
 
     test('of many who redeem it at once one succeeds', async () => {
-      const { tickets, elsewhere } = await opened()
+      const { tickets, elsewhere } = await open()
       const ticket = await tickets.issue('shop', 60_000)
       const all = await Promise.all([tickets, elsewhere, tickets, elsewhere].map((each) => each.redeem('shop', ticket)))
       expect(all.filter(Boolean)).toHaveLength(1)
     })
 
     test('a ticket expires', async () => {
-      const { tickets, advance } = await opened()
+      const { tickets, advance } = await open()
       const ticket = await tickets.issue('shop', 60_000)
       await advance(60_000)
       expect(await tickets.redeem('shop', ticket)).toBe(false)
     })
 
     test('no two tickets are alike, and what was never issued is none', async () => {
-      const { tickets } = await opened()
+      const { tickets } = await open()
       expect(await tickets.issue('shop', 60_000)).not.toBe(await tickets.issue('shop', 60_000))
       for (const text of ['', '.', 'shop', 'a.b', 'A'.repeat(10_000)]) {
         expect(await tickets.redeem('shop', text)).toBe(false)

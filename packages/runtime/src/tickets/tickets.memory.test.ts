@@ -6,7 +6,7 @@ import { MemoryTickets } from './tickets.memory.ts'
 describeTickets('memory', async () => {
   let now = 1_800_000_000_000
   const tickets = new MemoryTickets({ now: () => now })
-  return { tickets, elsewhere: tickets, advance: async (ms) => void (now += ms), close: async () => {} }
+  return { tickets, elsewhere: tickets, advance: async (ms) => void (now += ms) }
 })
 
 test('a ticket is good for its time, wherever the clock of the machine is set', async () => {

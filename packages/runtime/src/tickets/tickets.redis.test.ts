@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { describe } from 'vitest'
-import { connectTestRedis, testRedisReachable } from '../redis/test-redis.contract.ts'
+import { advanceExpiry, connectTestRedis, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { describeTickets } from './tickets.contract.ts'
 import { RedisTickets } from './tickets.redis.ts'
 
@@ -14,13 +14,7 @@ describe.runIf(reachable)('on Redis', () => {
     return {
       tickets: tickets!,
       elsewhere: elsewhere!,
-      advance: async (ms) => {
-        for (const key of await redis[0]!.commands.keys(`${prefix}*`)) {
-          const left = await redis[0]!.commands.pTTL(key)
-          await redis[0]!.commands.pExpire(key, Math.max(0, left - ms))
-        }
-      },
-      close: () => Promise.all(redis.map((each) => each.close())),
+      advance: (ms) => advanceExpiry(redis[0]!, prefix, ms),
     }
   })
 })

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { Gate } from '../../../../tests/support/fake-provider.ts'
 import { closeAfterTest, type Json } from '../../../../tests/support/test-server.ts'
 import { startHttpToolServer } from '../../../../tests/support/tool-server.ts'
-import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/oauth/support/test-redis.ts'
+import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { call, speech } from './fake-realtime-provider.test-support.ts'
 import { startLoggedServer, startRealtimeServer } from './realtime.test-support.ts'
 
