@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { startPlatform } from '../platform/support/test-platform.ts'
-import { startCable } from '../support/cable.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
 import { canBrowse, consoleBrowser, say } from './support/console-page.ts'
@@ -24,18 +24,18 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
 
   test('is shown at once; what was written stays, and the page that was asked for comes when it is back', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
-    const cable = await startCable(server.url)
-    const { page, barriers } = await open(cable.url)
+    const network = await startCuttingProxy(server.url)
+    const { page, barriers } = await open(network.url)
     const message = page.getByRole('textbox', { name: 'Message' })
     await message.fill('Are you there?')
 
-    cable.cut()
+    network.shut()
     await page.getByRole('link', { name: 'Runs' }).click()
     await banner(page).waitFor()
     expect(await barriers()).toEqual([])
     await page.getByRole('button', { name: 'Try again now' }).click()
     expect(await message.inputValue()).toBe('Are you there?')
-    cable.mend()
+    network.open()
 
     await page.getByRole('heading', { name: 'Runs' }).waitFor()
     await banner(page).waitFor({ state: 'detached' })
@@ -44,14 +44,14 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
   test('keeps a message that was sent meanwhile in the chat', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     server.provider.respond(() => text('Here again.'))
-    const cable = await startCable(server.url)
-    const { page } = await open(cable.url)
+    const network = await startCuttingProxy(server.url)
+    const { page } = await open(network.url)
     await page.getByRole('textbox', { name: 'Message' }).fill('Are you there?')
 
-    cable.cut()
+    network.shut()
     await page.keyboard.press('Enter')
     await banner(page).waitFor()
-    cable.mend()
+    network.open()
     await banner(page).waitFor({ state: 'detached' })
     await page.reload()
 
@@ -64,16 +64,16 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
     server.provider.script([textDeltas(['So far', hold(gate), ' and on.'])])
-    const cable = await startCable(server.url)
-    const { page } = await open(cable.url)
+    const network = await startCuttingProxy(server.url)
+    const { page } = await open(network.url)
     await say(page, 'Tell me')
     await page.getByText('So far').waitFor()
 
-    cable.cut()
+    network.shut()
     await banner(page).waitFor()
     await page.getByText('Reconnecting …').waitFor()
     gate.release()
-    cable.mend()
+    network.open()
 
     await page.getByText('So far and on.', { exact: true }).waitFor()
     await banner(page).waitFor({ state: 'detached' })
@@ -84,8 +84,8 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }) })
     const gate = server.provider.gate()
     server.provider.script([toolCall('refund', { euros: 50 }), textDeltas(['So far', hold(gate), ' and on.'])])
-    const cable = await startCable(server.url)
-    const { page } = await open(cable.url)
+    const network = await startCuttingProxy(server.url)
+    const { page } = await open(network.url)
     await say(page, 'Refund')
     await page.getByRole('button', { name: 'Approve' }).waitFor()
     await page.getByRole('button', { name: 'Send again', exact: true }).waitFor()
@@ -97,7 +97,7 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     await page.reload()
     await page.getByText('So far').waitFor()
 
-    cable.cut()
+    network.shut()
     await banner(page).waitFor()
     await chats.getByRole('button', { name: /^Refund/ }).click()
     // The client makes ten attempts, within two minutes.
@@ -105,7 +105,7 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
       await page.clock.fastForward(60_000)
       await setTimeout(100)
     }
-    cable.mend()
+    network.open()
     gate.release()
     await banner(page).waitFor({ state: 'detached' })
 
@@ -122,8 +122,8 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
     server.provider.script([textDeltas(['So far', hold(gate), ' and on.']), text('Anew.')])
-    const cable = await startCable(server.url)
-    const { page } = await open(cable.url)
+    const network = await startCuttingProxy(server.url)
+    const { page } = await open(network.url)
     await say(page, 'Tell me')
     await page.getByText('So far').waitFor()
     await say(page, 'And then?')
@@ -131,8 +131,8 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     await page.route('**/runs/*/events?*', (route) =>
       route.fulfill({ status: 404, json: { error: 'There is no such run.', code: 'run_not_found' } }),
     )
-    cable.cut()
-    cable.mend()
+    network.shut()
+    network.open()
     await page.getByText('The server does not know this run any more').waitFor()
     await page.getByText('was not sent, because the run did not complete').waitFor()
     await page.getByRole('button', { name: 'Send now' }).click()
@@ -179,14 +179,14 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     const platform = await startPlatform('pglite')
     closeAfterTest(() => platform.close())
     const { token } = await platform.client()
-    const cable = await startCable(platform.url)
-    const { page } = await open(cable.url, { signedIn: { platform: token }, at: '/platform/chats' })
+    const network = await startCuttingProxy(platform.url)
+    const { page } = await open(network.url, { signedIn: { platform: token }, at: '/platform/chats' })
     await page.getByText('No chats yet').waitFor()
 
-    cable.cut()
+    network.shut()
     await page.getByLabel('Consumer').fill('ada')
     await banner(page).waitFor()
-    cable.mend()
+    network.open()
 
     await banner(page).waitFor({ state: 'detached' })
     await expect.poll(() => page.getByRole('alert').count()).toBe(0)

@@ -5,9 +5,12 @@ import { MARK } from './fault.ts'
 /** When a marked transaction loses its connection: before its COMMIT arrives, or before the answer to it does. */
 export type Cut = 'before COMMIT' | 'before the answer to COMMIT'
 
+const USUAL_PORTS: Readonly<Record<string, number>> = { 'postgres:': 5432, 'postgresql:': 5432, 'redis:': 6379 }
+
 /** A way to a server that can be cut, as a whole or at the COMMIT of one marked transaction of PostgreSQL. */
 export class CuttingProxy {
-  readonly port: number
+  /** The URL of the server, by way of this proxy. */
+  readonly url: string
   readonly #server: Server
   readonly #target: { readonly host: string; readonly port: number }
   readonly #pairs = new Set<readonly [Socket, Socket]>()
@@ -17,18 +20,24 @@ export class CuttingProxy {
   #shutAfterCut = false
   #onCut: () => void = () => {}
 
-  private constructor(server: Server, target: { readonly host: string; readonly port: number }) {
+  private constructor(server: Server, target: string) {
+    const { protocol, hostname, port } = new URL(target)
     this.#server = server
-    this.#target = target
-    this.port = (server.address() as AddressInfo).port
+    this.#target = { host: hostname, port: Number(port || USUAL_PORTS[protocol]) }
+    this.url = this.through(target)
     server.on('connection', (client: Socket) => this.#connect(client))
   }
 
-  static async start(target: { readonly host: string; readonly port: number }): Promise<CuttingProxy> {
+  static async start(target: string): Promise<CuttingProxy> {
     const server = createServer()
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
     return new CuttingProxy(server, target)
+  }
+
+  /** Another URL of the server, by way of this proxy. */
+  through(url: string): string {
+    return url.replace(new URL(url).host, `127.0.0.1:${(this.#server.address() as AddressInfo).port}`)
   }
 
   /** Cuts the connection of the next marked transaction; with `shut`, new ones are refused from then on. */

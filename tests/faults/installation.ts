@@ -73,8 +73,8 @@ export class Installation {
       folder,
       records,
       model: await Model.start(),
-      database: records && (await proxyTo(postgresUrl ?? SERVER, 5432)),
-      redis: scale.redis ? await proxyTo(redisUrl, 6379) : undefined,
+      database: records && (await CuttingProxy.start(postgresUrl ?? SERVER)),
+      redis: scale.redis ? await CuttingProxy.start(redisUrl) : undefined,
       options,
     })
     if (firstFault && (await installation.start(0, firstFault))) throw new Error('the fault was never reached')
@@ -117,7 +117,7 @@ export class Installation {
 
   /** The database by way of another proxy, for one process of several. Only on PostgreSQL. */
   databaseThrough(proxy: CuttingProxy): string {
-    return through(proxy, this.#records!.url)
+    return proxy.through(this.#records!.url)
   }
 
   /** Of a query on PostgreSQL, past every proxy and process. */
@@ -174,7 +174,7 @@ type Parts = {
 
 function environmentOf({ folder, records, model, database, redis, options }: Parts): Record<string, string> {
   const { poolerUrl, environment } = options
-  const databaseUrl = records && database && through(database, records.url)
+  const databaseUrl = records && database?.through(records.url)
   return {
     BUREAU_DATA: folder,
     PLATFORM_MASTER_KEY: randomBytes(32).toString('hex'),
@@ -191,19 +191,9 @@ function environmentOf({ folder, records, model, database, redis, options }: Par
         DATABASE_URL: `${poolerUrl}?pgbouncer=true`,
         DATABASE_DIRECT_URL: databaseUrl,
       }),
-    ...(redis && { REDIS_URL: `redis://127.0.0.1:${redis.port}` }),
+    ...(redis && { REDIS_URL: redis.url }),
     ...environment,
   }
-}
-
-/** The address of a server by way of a proxy. */
-function through({ port }: CuttingProxy, url: string): string {
-  return Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).href
-}
-
-async function proxyTo(url: string, usualPort: number): Promise<CuttingProxy> {
-  const { hostname, port } = new URL(url)
-  return CuttingProxy.start({ host: hostname, port: Number(port || usualPort) })
 }
 
 /** The database of an installation, past every proxy. */

@@ -2,7 +2,8 @@ import { setTimeout } from 'node:timers/promises'
 import { Agency, Agent, tool } from '@bureau/framework'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { CuttingProxy } from '../faults/cutting-proxy.ts'
+import { TEST_REDIS_URL } from '../support/test-redis.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { hold, text, textDeltas, toolCall, type Turn } from '../support/fake-provider.ts'
 import type { Answer, CompletionStream, TestClient } from './support/test-client.ts'
 import { closeAfterTest } from '../support/test-server.ts'
@@ -530,15 +531,13 @@ describe.each(ENGINES)('in time on %s', (engine) => {
   })
 })
 
-const REDIS = new URL(process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379')
-
 describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
   beforeEach(() => void carriedOut.splice(0))
 
   /** @param redisUrl - How the first process reaches Redis. */
-  async function startTwo(redisUrl = REDIS.href) {
+  async function startTwo(redisUrl = TEST_REDIS_URL) {
     const first = await startPlatform('postgres', { agencies: { shop }, config: { redisUrl } })
-    const config = { redisUrl: REDIS.href }
+    const config = { redisUrl: TEST_REDIS_URL }
     const second = await startPlatform('postgres', { agencies: { shop }, config, beside: first.shared })
     closeAfterTest(async () => {
       await second.close()
@@ -587,9 +586,8 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes', () => {
   })
 
   test('a run waits, and Redis is silent before anybody is notified: its pages get their end by the record', async () => {
-    const redis = await CuttingProxy.start({ host: REDIS.hostname, port: Number(REDIS.port || 6379) })
-    closeAfterTest(async () => redis.close())
-    const { first, here, there } = await startTwo(`redis://127.0.0.1:${redis.port}`)
+    const redis = await startCuttingProxy(TEST_REDIS_URL)
+    const { first, here, there } = await startTwo(redis.url)
     const gate = first.provider.gate()
     first.provider.script([[textDeltas(['One ', hold(gate), 'two.']), call(250)]])
     const stream = await here.complete()

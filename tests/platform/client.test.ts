@@ -1,8 +1,8 @@
 import { createClient, partsOf, platformApi, type PlatformOptions } from '@bureau/client'
 import { describe, expect, test } from 'vitest'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { cuttingFetch, eventsOf, memoryStorage } from '../support/broken-connections.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import { startGateProxy } from './support/gate-proxy.ts'
 import type { TestClient } from './support/test-client.ts'
 import { ENGINES, servePlatform } from './support/test-platform.ts'
 
@@ -42,8 +42,8 @@ describe.each(ENGINES)('a client of the platform on %s', (engine) => {
     const caller = await platform.client()
     const gates = [platform.provider.gate(), platform.provider.gate(), platform.provider.gate()] as const
     platform.provider.script([textDeltas(['a', hold(gates[0]), 'b', hold(gates[1]), 'c', hold(gates[2]), 'd'])])
-    const proxy = await startGateProxy({ host: '127.0.0.1', port: Number(new URL(platform.url).port) })
-    const run = openClient(caller, { url: `http://127.0.0.1:${proxy.port}` }).stream('Hi')
+    const proxy = await startCuttingProxy(platform.url)
+    const run = openClient(caller, { url: proxy.url }).stream('Hi')
     const pieces: string[] = []
     for await (const piece of run.text()) {
       pieces.push(piece)

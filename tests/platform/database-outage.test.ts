@@ -1,21 +1,19 @@
 import { ServiceError } from '@bureau/protocol'
 import { describe, expect, test } from 'vitest'
+import type { CuttingProxy } from '../faults/cutting-proxy.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
-import { type GateProxy, startGateProxy } from './support/gate-proxy.ts'
 import { ENGINES, type Served, servePlatform, startPlatform } from './support/test-platform.ts'
 
 const PIXEL =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='
 
 /** A platform whose way to PostgreSQL can be closed. */
-async function startGated(): Promise<{ platform: Served; gate: GateProxy }> {
+async function startGated(): Promise<{ platform: Served; gate: CuttingProxy }> {
   const direct = await startPlatform('postgres')
-  const url = new URL(direct.shared.databaseUrl)
-  const gate = await startGateProxy({ host: url.hostname, port: Number(url.port || 5432) })
-  url.hostname = '127.0.0.1'
-  url.port = String(gate.port)
-  const platform = await startPlatform('postgres', { beside: { ...direct.shared, databaseUrl: url.href } })
+  const gate = await startCuttingProxy(direct.shared.databaseUrl)
+  const platform = await startPlatform('postgres', { beside: { ...direct.shared, databaseUrl: gate.url } })
   closeAfterTest(async () => {
     gate.open()
     await platform.close()

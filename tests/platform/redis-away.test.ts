@@ -1,20 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { connectRedis } from '@bureau/runtime'
 import { describe, expect, test } from 'vitest'
-import { CuttingProxy } from '../faults/cutting-proxy.ts'
+import { connectTestRedis, TEST_REDIS_URL } from '../support/test-redis.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { hold, text, textDeltas } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import { ENGINES, startTwoPlatforms } from './support/test-platform.ts'
 
-const REDIS = new URL(process.env['TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379')
-
 describe.skipIf(!ENGINES.includes('postgres'))('two processes while Redis is away', () => {
   test('start, say so, follow each other by the records, and use Redis when it is back', async () => {
-    const redis = await CuttingProxy.start({ host: REDIS.hostname, port: Number(REDIS.port || 6379) })
+    const redis = await startCuttingProxy(TEST_REDIS_URL)
     redis.shut()
-    const config = { redisUrl: `redis://127.0.0.1:${redis.port}` }
-    closeAfterTest(async () => redis.close())
-    const [first, second] = await startTwoPlatforms({ config })
+    const [first, second] = await startTwoPlatforms({ config: { redisUrl: redis.url } })
     const here = await first.client()
     const there = here.with({ url: second.url })
     const readiness = async () => (await there.get('/readyz')).body as unknown
@@ -74,15 +70,12 @@ describe.skipIf(!ENGINES.includes('postgres'))('two processes while Redis is awa
 
 /** A user of Redis who may do everything, and loses the right to write. */
 async function redisUser() {
-  const redis = await connectRedis({ url: REDIS.href })
+  const redis = await connectTestRedis()
   const name = `test-${randomUUID()}`
   const change = (...rules: string[]): Promise<unknown> =>
     redis.commands.sendCommand(['ACL', 'SETUSER', name, ...rules])
   await change('on', '>secret', '~*', '&*', '+@all')
-  closeAfterTest(async () => {
-    await redis.commands.sendCommand(['ACL', 'DELUSER', name])
-    await redis.close()
-  })
-  const url = Object.assign(new URL(REDIS), { username: name, password: 'secret' }).href
+  closeAfterTest(() => redis.commands.sendCommand(['ACL', 'DELUSER', name]))
+  const url = Object.assign(new URL(TEST_REDIS_URL), { username: name, password: 'secret' }).href
   return { url, refuseWrites: () => change('-@write') }
 }

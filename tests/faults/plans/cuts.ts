@@ -100,7 +100,7 @@ export const OUTAGES: readonly Plan[] = [
 /** The server ends the sessions of a lost machine after nine seconds; by then its process has fenced itself. */
 async function pullCable(scene: Scene): Promise<void> {
   const { installation, tenant, object } = scene
-  const cable = await CuttingProxy.start({ host: '127.0.0.1', port: installation.database!.port })
+  const cable = await CuttingProxy.start(installation.database!.url)
   try {
     await installation.restart(0, null, { DATABASE_URL: installation.databaseThrough(cable) })
     const consumerId = await tenant.addConsumer()

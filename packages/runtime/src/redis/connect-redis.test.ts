@@ -1,68 +1,24 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError } from '@bureau/protocol'
+import { startCuttingProxy } from '../../../../tests/support/cutting-proxy.ts'
 import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import { connectRedis } from './connect-redis.ts'
 
 const reachable = await testRedisReachable()
 
-type RedisProxy = {
-  readonly url: string
-  readonly cut: () => void
-  /** From now on connections stay open, and nothing is handed on. */
-  readonly mute: () => void
-  /** New connections are as before. */
-  readonly unmute: () => void
-}
-
-/** A way to Redis that can be cut, as a restart or a network fault does. */
-async function startProxy(): Promise<RedisProxy> {
-  const target = new URL(TEST_REDIS_URL)
-  const sockets = new Set<Socket>()
-  let isMute = false
-  const proxy = createServer((client) => {
-    if (isMute) return void sockets.add(client.on('error', () => {}))
-    const server = connect(Number(target.port || 6379), target.hostname)
-    for (const socket of [client, server]) {
-      sockets.add(socket)
-      socket.on('error', () => {})
-    }
-    client.pipe(server).pipe(client)
-  })
-  proxy.listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  const cut = (): void => sockets.forEach((socket) => socket.destroy())
-  const mute = (): void => {
-    isMute = true
-    for (const socket of sockets) socket.unpipe().pause()
-  }
-  const unmute = (): void => {
-    isMute = false
-    // What waits in the way would be answered by nobody.
-    for (const socket of sockets) if (socket.readyState === 'open') socket.destroy()
-  }
-  onTestFinished(() => {
-    cut()
-    proxy.close()
-  })
-  const address = proxy.address() as { port: number }
-  return { url: `redis://127.0.0.1:${address.port}`, cut, mute, unmute }
-}
-
 describe.runIf(reachable)('connectRedis', () => {
   test('after a lost connection, commands and subscriptions work again; the loss and the return are said once', async () => {
-    const { url, cut } = await startProxy()
+    const proxy = await startCuttingProxy(TEST_REDIS_URL)
     const said: string[] = []
     const say = (_facts: unknown, text?: string): void => void said.push(text!)
-    const redis = await connectRedis({ url, log: { warn: say, info: say } })
+    const redis = await connectRedis({ url: proxy.url, log: { warn: say, info: say } })
     onTestFinished(() => redis.close())
     const heard = Promise.withResolvers<string>()
     const channel = `test:${randomUUID()}`
     await redis.subscriber.subscribe(channel, heard.resolve)
     const back = new Promise((resolve) => redis.subscriber.once('ready', resolve))
-    cut()
+    proxy.breakAll()
     await back
     expect(await redis.commands.publish(channel, 'again')).toBe(1)
     expect(await heard.promise).toBe('again')
@@ -70,19 +26,19 @@ describe.runIf(reachable)('connectRedis', () => {
   })
 
   test('a Redis that is silent is lost: what waits for it fails, and when it is back commands and subscriptions work', async () => {
-    const { url, mute, unmute } = await startProxy()
+    const proxy = await startCuttingProxy(TEST_REDIS_URL)
     const said: unknown[] = []
     const say = (facts: { reason?: string }, text?: string): void => void said.push(facts.reason ?? text)
-    const redis = await connectRedis({ url, log: { warn: say, info: say }, answerMs: 200 })
+    const redis = await connectRedis({ url: proxy.url, log: { warn: say, info: say }, answerMs: 200 })
     onTestFinished(() => redis.close())
     const received = Promise.withResolvers<string>()
     const channel = `test:${randomUUID()}`
     await redis.subscriber.sSubscribe(channel, received.resolve)
 
-    mute()
+    proxy.swallow()
     await expect(redis.commands.get('anything')).rejects.toThrow('Disconnects client')
     expect(redis.commands.isReady).toBe(false)
-    unmute()
+    proxy.open()
 
     await expect.poll(() => said).toEqual(['no answer within 200 ms', 'Redis is there again'])
     expect(await redis.commands.sPublish(channel, 'again')).toBe(1)
@@ -90,7 +46,7 @@ describe.runIf(reachable)('connectRedis', () => {
   })
 
   test('a Redis that answers is asked again and again, and its connection stays', async () => {
-    const { url } = await startProxy()
+    const { url } = await startCuttingProxy(TEST_REDIS_URL)
     const said: unknown[] = []
     const say = (facts: unknown): void => void said.push(facts)
     const redis = await connectRedis({ url, log: { warn: say, info: say }, answerMs: 200 })

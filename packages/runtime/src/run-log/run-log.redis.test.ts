@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
 import { queryObjects } from 'node:v8'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { startCuttingProxy } from '../../../../tests/support/cutting-proxy.ts'
 import { connectTestRedis, TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import type { RedisConnection } from '../redis/connect-redis.ts'
 import { describeRunLogs, ENDING, event, eventsOf, newRun, readAll } from './run-log.contract.ts'
@@ -10,30 +10,6 @@ import { RedisStream } from './redis-stream.ts'
 import { RedisRunLogs } from './run-log.redis.ts'
 import type { ChunkStorage, EventChunk, RunLogReader } from './run-log.ts'
 import { StoredRunFollower } from './stored-run-follower.ts'
-
-/** A way to Redis that can be closed and opened again. */
-async function startGate(): Promise<{ url: string; shut: () => void; open: () => void }> {
-  const target = new URL(TEST_REDIS_URL)
-  const sockets = new Set<Socket>()
-  let isOpen = true
-  const gate = createServer((client) => {
-    client.on('error', () => {})
-    if (!isOpen) return void client.destroy()
-    const server = connect(Number(target.port || 6379), target.hostname).on('error', () => {})
-    for (const socket of [client, server]) sockets.add(socket)
-    client.pipe(server).pipe(client)
-  }).listen(0, '127.0.0.1')
-  await once(gate, 'listening')
-  const shut = (): void => {
-    isOpen = false
-    for (const socket of sockets) socket.destroy()
-  }
-  onTestFinished(() => {
-    shut()
-    gate.close()
-  })
-  return { url: `redis://127.0.0.1:${(gate.address() as { port: number }).port}`, shut, open: () => (isOpen = true) }
-}
 
 async function found(logs: RedisRunLogs, runId: string, head = 1): Promise<RunLogReader> {
   for (;;) {
@@ -94,7 +70,7 @@ describe.runIf(await testRedisReachable())('on Redis', () => {
 
   test('a run goes on without Redis, and what others missed is there when Redis is back', async () => {
     const prefix = `test:${randomUUID()}:`
-    const gate = await startGate()
+    const gate = await startCuttingProxy(TEST_REDIS_URL)
     const redis = await connectTestRedis(gate.url)
     const logs = await RedisRunLogs.open(redis, { prefix })
     const elsewhere = await RedisRunLogs.open(await connectTestRedis(), { prefix })
@@ -133,7 +109,7 @@ describe.runIf(await testRedisReachable())('on Redis', () => {
   })
 
   test('a log goes to storage while Redis is away, from its beginning, and to Redis alone otherwise', async () => {
-    const gate = await startGate()
+    const gate = await startCuttingProxy(TEST_REDIS_URL)
     const redis = await connectTestRedis(gate.url)
     const logs = await RedisRunLogs.open(redis, { prefix: `test:${randomUUID()}:` })
     const chunks: EventChunk[] = []
@@ -199,7 +175,7 @@ describe.runIf(await testRedisReachable())('on Redis', () => {
 
   test('a Redis that lost everything is given the whole log again', async () => {
     const prefix = `test:${randomUUID()}:`
-    const gate = await startGate()
+    const gate = await startCuttingProxy(TEST_REDIS_URL)
     const redis = await connectTestRedis(gate.url)
     const direct = await connectTestRedis()
     const logs = await RedisRunLogs.open(withNewLives(redis), { prefix })
@@ -221,7 +197,7 @@ describe.runIf(await testRedisReachable())('on Redis', () => {
 
   test('what has left memory by then is told as a reset', async () => {
     const prefix = `test:${randomUUID()}:`
-    const gate = await startGate()
+    const gate = await startCuttingProxy(TEST_REDIS_URL)
     const redis = await connectTestRedis(gate.url)
     const direct = await connectTestRedis()
     const logs = await RedisRunLogs.open(withNewLives(redis), { prefix, windowBytes: 0 })
