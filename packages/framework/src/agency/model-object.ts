@@ -29,7 +29,7 @@ export type ResponsesResponse = {
 export interface ModelCallObserver {
   /** The request is on its way: from now on it may cost something, even if nothing comes back. */
   onSent?(): void
-  /** It was refused and has cost nothing: it may be sent again. */
+  /** The provider has refused it, so it has cost nothing. It may be sent again. */
   onRefused?(): void
   /** One event: its `type` and the JSON text in which it arrived. Never waits. */
   onEvent(kind: string, json: string): void

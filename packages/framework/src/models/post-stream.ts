@@ -13,7 +13,7 @@ export type StreamingPost = {
   readonly signal: AbortSignal
   /** Called when a connection takes the request. */
   readonly onSent?: () => void
-  /** Called when a request was refused that is made again. */
+  /** Called when the provider has refused it. */
   readonly onRefused?: () => void
   readonly reader: AnswerReader
 }
@@ -41,7 +41,7 @@ const END_MS = 1_000
  * @throws ModelError, the reason of `signal`, or what the reader throws.
  */
 export async function postStream(post: StreamingPost): Promise<void> {
-  const contentType = await withRetries(post, () => postOnce(post))
+  const contentType = await withRetries(post.signal, () => postOnce(post))
   post.reader.end()
   if (post.reader.ended) return
   // Whoever reads the log learns that a proxy or a wrong address has answered, and not the provider.
@@ -181,6 +181,7 @@ class StreamedAnswer implements Dispatcher.DispatchHandler {
 
   /** The status says what the refusal means, also when its body breaks off. */
   #refuse(): void {
+    this.#post.onRefused?.()
     const error = modelErrorOfStatus(this.#status, this.#errorBody)
     this.#settle.reject(isTransient(error) ? new RetryableError(error, this.#retryAfterMs) : error)
   }

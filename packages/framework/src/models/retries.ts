@@ -16,29 +16,19 @@ export class RetryableError extends Error {
   }
 }
 
-type Attempts = {
-  readonly signal: AbortSignal
-  /** Called when an attempt has failed that may be followed by another. */
-  readonly onRefused?: (() => void) | undefined
-}
-
 /**
  * Makes a model request, again (twice, after 0.5 s and 1 s, or as `retry-after` says up to 10 s) while it fails with a
  * `RetryableError`.
  *
  * @throws the cause of the last `RetryableError`, any other error, or the reason of the signal.
  */
-export async function withRetries<Answer>(
-  { signal, onRefused }: Attempts,
-  request: () => Promise<Answer>,
-): Promise<Answer> {
+export async function withRetries<Answer>(signal: AbortSignal, request: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await request()
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof RetryableError)) throw error
-      onRefused?.()
       const waitMs = error.retryAfterMs ?? 500 * 2 ** (attempt - 1)
       if (attempt === MAX_ATTEMPTS || waitMs > MAX_RETRY_WAIT_MS) throw error.cause
       await sleep(waitMs, undefined, { signal }).catch(() => signal.throwIfAborted())

@@ -26,31 +26,32 @@ export function aiSdkTransport(object: LanguageModel, files: FileAccess): Respon
     const download = fileDownloads(files, signal)
     const prompt = await withFiles(toPrompt(request, object), await model.supportedUrls, download)
     const options = { ...toCallOptions(request, object), prompt, headers: { ...headers }, abortSignal: signal }
-    const attempts = { signal, onRefused: () => observer.onRefused?.() }
-    const reader = await withRetries(attempts, () => {
-      observer.onSent?.()
-      return openStream(object, { model, options, signal })
-    })
+    const opening = { object, model, options, observer, signal }
+    const reader = await withRetries(signal, () => openStream(opening))
     const usedCallIds = request.input.map((item) => item.call_id ?? '')
     const parts = new StreamParts(new ResponseEventWriter(observer, request), modelKey(object), usedCallIds)
-    await readStream(reader, { object, model, parts, observer, signal })
+    await readStream(reader, { ...opening, parts })
   }
 }
 
 type PartReader = ReadableStreamDefaultReader<LanguageModelV4StreamPart>
 
 type Opening = {
+  readonly object: LanguageModel
   readonly model: ModelV4
   readonly options: LanguageModelV4CallOptions
+  readonly observer: ModelCallObserver
   readonly signal: AbortSignal
 }
 
-async function openStream(object: LanguageModel, { model, options, signal }: Opening): Promise<PartReader> {
+async function openStream({ object, model, options, observer, signal }: Opening): Promise<PartReader> {
+  observer.onSent?.()
   try {
     const { stream } = await untilAborted(model.doStream(options), signal)
     return stream.getReader()
   } catch (error) {
     signal.throwIfAborted()
+    if (Number(fieldsOf(error)['statusCode']) >= 400) observer.onRefused?.()
     const failure = failureOf(error, object)
     if (!mayBeTriedAgain(error, failure)) throw failure
     throw new RetryableError(failure, parseRetryAfter(headerOf(error, 'retry-after')))
@@ -79,13 +80,7 @@ function headerOf(error: unknown, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-type Reading = {
-  readonly object: LanguageModel
-  readonly model: ModelV4
-  readonly parts: StreamParts
-  readonly observer: ModelCallObserver
-  readonly signal: AbortSignal
-}
+type Reading = Opening & { readonly parts: StreamParts }
 
 /** Reads one part at a time, and none while the observer's reader is behind. */
 async function readStream(reader: PartReader, reading: Reading): Promise<void> {
