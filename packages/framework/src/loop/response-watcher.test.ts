@@ -35,6 +35,20 @@ test.each([
   ])
 })
 
+test.each(['response.cancelled', 'other', ''])(
+  'what it repeats of it in the event "%s" is not shown either',
+  (type) => {
+    const words = { type: 'response.output_text.done', text: '"response":{"instructions":"secret"}' }
+
+    const events = shown(
+      [type, JSON.stringify({ type, n: 1, response: echo }, null, 1)],
+      [words.type, JSON.stringify(words)],
+    )
+
+    expect(events).toEqual([{ type, n: 1, response: visible }, words])
+  },
+)
+
 test('a response that has changed since it was created is shown as it is now', () => {
   const created = { type: 'response.created', response: echo, sequence_number: 0 }
   const begun = { type: 'response.in_progress', response: { ...echo, model: 'gpt-other' }, sequence_number: 1 }

@@ -90,7 +90,8 @@ export class ResponseWatcher implements ModelCallObserver, OpenRequest {
       case 'error':
         return this.#onError(json)
       default:
-        return this.#pass(kind, json)
+        // Whatever else a provider says of its response, it may repeat the request in it.
+        return HOLDS_RESPONSE.test(json) ? void this.#showResponse(kind, json) : this.#pass(kind, json)
     }
   }
 
@@ -259,5 +260,7 @@ function isHalf({ status }: WireItem): boolean {
 /** An event that holds a response and nothing else of weight; the response's id and time may come first in it. */
 const BEGUN =
   /^(\{"type":"[^"]*",(?:"sequence_number":\d+,)?"response":)(\{"id":"[^"\\]*","object":"response","created_at":\d+,)?(.*\})((?:,"sequence_number":\d+)?\})$/s
+
+const HOLDS_RESPONSE = /"response"\s*:\s*\{/
 
 const ITEM_ID = /"item_id"\s*:\s*"([^"\\]*)"/
