@@ -53,6 +53,27 @@ test('a tool server that cannot be reached fails the run with its name, and the 
   expect(server.provider.requests).toEqual([])
 })
 
+test('a tool server that nobody has named is called by its host or program: keys in its address reach no client', async () => {
+  const tools = await startHttpToolServer()
+  closeAfterTest(() => tools.close())
+  const { host } = new URL(tools.url)
+  const script = fileURLToPath(new URL('../support/stdio-tool-server.ts', import.meta.url))
+  const named = async (mcp: MCPServerStdio | MCPServerStreamableHttp): Promise<string> => {
+    const server = await startTestServer({ agencies: soloAgency({ mcpServers: [mcp] }) })
+    server.provider.script([toolCall('greet', { name: 'Ada' }), text('Done.')])
+    const stream = await (await server.stream('/solo/get_response_stream', { message: 'greet Ada' })).all()
+    const { body } = await server.get('/solo/get_metadata')
+    const seen = JSON.stringify([stream.frames, body])
+    expect(seen).not.toContain('canary')
+    return /mcp_server_name\\?":\\?"([^"\\]*)/.exec(seen)![1]!
+  }
+
+  const remote = await named(new MCPServerStreamableHttp({ url: `${tools.url}?api_key=canary` }))
+  const local = await named(new MCPServerStdio({ fullCommand: `${process.execPath} ${script} --api-key=canary` }))
+
+  expect([remote, local]).toEqual([`streamable-http: ${host}`, 'stdio: node'])
+})
+
 type ToolServerAnswer = { readonly result: Json } | { readonly error: Json }
 
 /** An MCP server that answers a request as the test says. With another session it knows nothing of its earlier clients. */

@@ -26,7 +26,10 @@ const UNCHECKED: jsonSchemaValidator = {
 }
 
 export type ServerOptions = {
-  /** Shown in metadata and events, and part of tool names where the agent says so. */
+  /**
+   * Shown in metadata and events, and part of tool names where the agent says so. Default: its host or program, because the rest of
+   * an address or command line may hold keys.
+   */
   readonly name?: string
   /** True: the tools are listed once for all runs. Default false: each turn of a run lists them. */
   readonly cacheToolsList?: boolean

@@ -1,3 +1,4 @@
+import { basename } from 'node:path'
 import type { AuthProvider, FetchLike, Transport } from '@modelcontextprotocol/client'
 import { ConfigError } from '@bureau/protocol'
 import { z } from 'zod'
@@ -34,7 +35,7 @@ export class MCPServerStdio extends McpServer {
     const [first, ...rest] = (options.fullCommand ?? '').split(' ').filter((word) => word !== '')
     const command = options.command ?? first
     if (command === undefined) throw new ConfigError('MCPServerStdio: command is missing.')
-    super(`stdio: ${options.fullCommand ?? command}`, options)
+    super(`stdio: ${basename(command)}`, options)
     this.#program = {
       command,
       args: [...(options.args ?? rest)],
@@ -79,7 +80,7 @@ export class MCPServerStreamableHttp extends McpServer {
     // "localhost:3000" is a URL too, of a scheme of that name.
     if (!url || !/^https?:$/.test(url.protocol))
       throw new ConfigError(`MCPServerStreamableHttp: url must begin with http:// or https://: ${options.url}`)
-    super(`streamable-http: ${options.url}`, options)
+    super(`streamable-http: ${url.host}`, options)
     this.#url = url
     const { requestInit, authProvider, fetch } = options
     this.#options = {
