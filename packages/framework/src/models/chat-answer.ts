@@ -66,7 +66,8 @@ export class ChatAnswer {
     if (content !== '') this.#writer.text(content)
     if (typeof delta['refusal'] === 'string' && delta['refusal'] !== '') this.#writer.refusal(delta['refusal'])
     if (Array.isArray(delta['tool_calls'])) for (const call of delta['tool_calls']) this.#readCall(fieldsOf(call))
-    if (typeof choice['finish_reason'] === 'string') this.#finishReason = choice['finish_reason']
+    const reason = choice['finish_reason']
+    if (typeof reason === 'string' && reason !== '') this.#finishReason = reason
   }
 
   #readCall(piece: Fields): void {

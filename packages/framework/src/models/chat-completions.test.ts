@@ -311,6 +311,10 @@ describe('failures', () => {
     ['a call without a name', raw(chunk({ tool_calls: [{ index: 0, id: 'a', function: { arguments: '{}' } }] }))],
     ['a connection that breaks', [text('Half an'), cut({ how: 'reset' })]],
     ['an end without [DONE]', [text('Half an'), cut({ how: 'end' })]],
+    [
+      'an end with an empty reason',
+      [raw(chunk({}, { choices: [{ index: 0, finish_reason: '' }] })), cut({ how: 'end' })],
+    ],
     ['[DONE] alone', status(200, 'data: [DONE]\n\n', { 'content-type': 'text/event-stream' })],
     ['a page of a proxy', htmlPage()],
   ] satisfies [string, Turn][])('%s is upstream_invalid_response', async (_, turn) => {
