@@ -61,13 +61,25 @@ export class ChatAnswer {
     const delta = fieldsOf(choice['delta'])
     const reasoning = delta['reasoning_content'] ?? delta['reasoning']
     if (typeof reasoning === 'string' && reasoning !== '') this.#writer.reasoning(reasoning)
-    const content = delta['content'] ?? ''
-    if (typeof content !== 'string') throw invalidAnswer('the content of a chunk is not text')
-    if (content !== '') this.#writer.text(content)
+    this.#readContent(delta['content'] ?? '')
     if (typeof delta['refusal'] === 'string' && delta['refusal'] !== '') this.#writer.refusal(delta['refusal'])
     if (Array.isArray(delta['tool_calls'])) for (const call of delta['tool_calls']) this.#readCall(fieldsOf(call))
     const reason = choice['finish_reason']
     if (typeof reason === 'string' && reason !== '') this.#finishReason = reason
+  }
+
+  #readContent(content: unknown): void {
+    if (Array.isArray(content)) for (const part of content) this.#readPart(fieldsOf(part))
+    else if (typeof content !== 'string') throw invalidAnswer('the content of a chunk is not text')
+    else if (content !== '') this.#writer.text(content)
+  }
+
+  /** Content in parts, as of Mistral: a thought is a part of its own, with parts of text. What has no text says nothing. */
+  #readPart({ text, thinking }: Fields): void {
+    if (typeof text === 'string' && text !== '') this.#writer.text(text)
+    if (!Array.isArray(thinking)) return
+    for (const { text: thought } of thinking.map(fieldsOf))
+      if (typeof thought === 'string' && thought !== '') this.#writer.reasoning(thought)
   }
 
   #readCall(piece: Fields): void {

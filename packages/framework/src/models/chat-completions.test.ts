@@ -279,6 +279,24 @@ describe('what compatible servers do differently', () => {
     },
   )
 
+  test('content in parts is text and reasoning', async () => {
+    const thinking = (text: string) => ({ type: 'thinking', thinking: [{ type: 'text', text }] })
+    const parts = [
+      thinking('Well, '),
+      thinking('yes.'),
+      { type: 'text', text: 'Cer' },
+      { type: 'reference', reference_ids: [1] },
+    ]
+
+    const call = await ask([raw(chunk({ content: parts })), raw(chunk({ content: 'tainly.' }))])
+
+    expectLegalSequence(call.events)
+    expect(call.response.output).toMatchObject([
+      { type: 'reasoning', summary: [{ text: 'Well, yes.' }] },
+      { type: 'message', content: [{ text: 'Certainly.' }] },
+    ])
+  })
+
   test('comments between the chunks are ignored', async () => {
     const call = await ask([raw(': PROCESSING\n\n'), text('ok')])
 
