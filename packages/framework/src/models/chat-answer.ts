@@ -57,7 +57,7 @@ export class ChatAnswer {
   }
 
   #readChoice(choice: Fields): void {
-    if (choice['index'] !== undefined && choice['index'] !== 0) return
+    if ((choice['index'] ?? 0) !== 0) return
     const delta = fieldsOf(choice['delta'])
     const reasoning = delta['reasoning_content'] ?? delta['reasoning']
     if (typeof reasoning === 'string' && reasoning !== '') this.#writer.reasoning(reasoning)

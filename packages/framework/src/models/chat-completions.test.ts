@@ -279,6 +279,17 @@ describe('what compatible servers do differently', () => {
     },
   )
 
+  test('a null is nothing', async () => {
+    const choices = [{ index: null, delta: { content: 'ok', tool_calls: null, refusal: null }, finish_reason: null }]
+
+    const call = await ask([
+      raw(chunk({}, { choices, usage: null })),
+      raw(chunk({}, { choices: [{ index: null, delta: null, finish_reason: 'stop' }] })),
+    ])
+
+    expect(call.deltas('response.output_text.delta')).toBe('ok')
+  })
+
   test('content in parts is text and reasoning', async () => {
     const thinking = (text: string) => ({ type: 'thinking', thinking: [{ type: 'text', text }] })
     const parts = [
