@@ -149,6 +149,31 @@ test('shows what comes in one piece, and sets the messages of an answer apart', 
   expect(out).toBe('Let me look.\n\nIt is fine.\nI refuse.\n')
 })
 
+test('in a pipe an answer is one, also when it has waited for a decision', async () => {
+  const pay = tool({
+    name: 'pay',
+    description: 'Pays.',
+    parameters: z.object({}),
+    needsApproval: true,
+    execute: () => '',
+  })
+  const server = await startTestServer({
+    agencies: soloAgency({ tools: [pay] }),
+    env: { BUREAU_APPROVALS_PATH: await temporaryFolder() },
+  })
+  server.provider.script([
+    toolCall('pay', {}),
+    text('Paid.'),
+    [wholeText('Once more.'), toolCall('pay', {})],
+    text('Paid again.'),
+    text('Bye.'),
+  ])
+
+  const { out } = await chat(['--url', server.url], 'Pay\ny\nPay\ny\nBye\n')
+
+  expect(out).toBe('Paid.\nOnce more.\n\nPaid again.\nBye.\n')
+})
+
 test('asks about calls that need an approval: yes, no with a reason, other arguments', async () => {
   const calls: unknown[] = []
   const refund = tool({

@@ -38,9 +38,10 @@ export class AnswerView {
 
   /** The last line of an answer. */
   end({ status, usage }: Result): void {
-    if (this.#line === 'answer' || !process.stderr.isTTY) process.stdout.write('\n')
+    // In a file it goes on behind what it has waited for, and has a line of its own, be it empty.
+    if (isScreen() ? this.#line === 'answer' : status !== 'waiting') process.stdout.write('\n')
     this.#line = undefined
-    this.#message = undefined
+    if (status !== 'waiting') this.#message = undefined
     if (status === 'cancelled') this.#note(dim('Stopped.'))
     if (!usage || status === 'waiting' || !process.stderr.isTTY) return
     const dollars = usage.total_cost ? `, $${usage.total_cost.toFixed(4)}` : ''
@@ -83,7 +84,7 @@ export class AnswerView {
 
   /** A file has no notes between messages, which set them apart on a terminal. */
   #endMessage(): void {
-    if (process.stdout.isTTY && process.stderr.isTTY) this.#endLine()
+    if (isScreen()) this.#endLine()
     else process.stdout.write('\n\n')
   }
 
@@ -102,6 +103,9 @@ export class AnswerView {
     this.#line = undefined
   }
 }
+
+/** Answers and notes are on the same terminal. */
+const isScreen = (): boolean => process.stdout.isTTY && process.stderr.isTTY
 
 const dim = (text: string): string => coloured('dim', text)
 
