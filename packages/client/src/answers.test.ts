@@ -30,3 +30,25 @@ test('an answer of something else at the address is an error of the client', asy
 
   await expect(client.history('mine')).rejects.toMatchObject({ name: 'BureauError', code: 'not_a_stream', status: 200 })
 })
+
+test('what is undefined, as options of a page that are left out, is as if it were absent', async () => {
+  const { promise: sent, resolve } = Promise.withResolvers<unknown>()
+  const left = {
+    token: undefined,
+    headers: undefined,
+    resume: undefined,
+    histories: undefined,
+    storage: undefined,
+    silenceMs: undefined,
+  }
+  const refusing: typeof fetch = async (_url, init) => {
+    resolve(JSON.parse(init?.body as string))
+    return Response.json({ error: 'No.' }, { status: 403 })
+  }
+  const client = createClient({ url: 'http://agency.test', retryDelaysMs: undefined, fetch: refusing, ...left })
+  const absent = { chat: undefined, agent: undefined, context: undefined, request: undefined, body: undefined }
+  const { result } = client.stream({ message: 'Hi', signal: undefined, ...absent })
+
+  await expect(result).rejects.toMatchObject({ code: 'refused' })
+  expect(await sent).toStrictEqual({ message: 'Hi', chat_history: [] })
+})

@@ -10,11 +10,11 @@ import { agencyServer, type Ask, type HistoryPage, type Input, platformServer } 
 
 type CommonOptions = Omit<Connection, 'url'> & {
   /** How long to wait before each further attempt, in milliseconds; none: a lost connection is an error at once. Default: ten times, from 0.1 s to 30 s. */
-  readonly retryDelaysMs?: readonly number[]
+  readonly retryDelaysMs?: readonly number[] | undefined
   /** A connection that is silent for longer is taken for lost, in milliseconds. Default 40,000; servers send something every 15,000. */
-  readonly silenceMs?: number
+  readonly silenceMs?: number | undefined
   /** Where the ids of unfinished runs are kept, for `attach` after a reload. Default: `localStorage` of a page, nothing elsewhere. */
-  readonly storage?: RunStorage | false
+  readonly storage?: RunStorage | false | undefined
 }
 
 /** An integration of the hosted platform. */
@@ -31,9 +31,9 @@ export type AgencyOptions = CommonOptions & {
   readonly url: string | URL
   readonly integration?: undefined
   /** True: runs go on without their client, and are followed again. Default false: a lost connection stops the run. */
-  readonly resume?: boolean
+  readonly resume?: boolean | undefined
   /** Where the messages of each chat are kept, because the server keeps none. Default: a new Map. */
-  readonly histories?: Histories
+  readonly histories?: Histories | undefined
 }
 
 /** What of an agency's type says who its agents are and what they answer with, by name. */
@@ -54,7 +54,10 @@ export type Client<Body = GetCompletionV2Request | RunRequest, A extends AnyAgen
    * @throws BureauError
    */
   attach(
-    at: { readonly run: string; readonly chat?: string } | { readonly request: string } | { readonly chat: string },
+    at:
+      | { readonly run: string; readonly chat?: string | undefined }
+      | { readonly request: string }
+      | { readonly chat: string },
   ): Promise<Run | null>
   /**
    * What was sent last in a chat of a self-hosted agency, and is not answered. When `attach` finds no run of it, it has not
@@ -116,7 +119,7 @@ class AgencyClient implements Client {
   }
 
   async attach(at: Parameters<Client['attach']>[0]): Promise<Run | null> {
-    const named: StoredRun & { readonly chat?: string } = at
+    const named: StoredRun & { readonly chat?: string | undefined } = at
     const { chat } = named
     const stored = chat === undefined ? named : this.#store.get(chat)
     const known = (named.run ?? stored.run) === stored.run ? stored : named

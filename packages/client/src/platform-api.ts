@@ -16,10 +16,10 @@ type Query = Readonly<Record<string, string | number>>
 
 export type UploadOptions = {
   /** Default: the name of the file. */
-  readonly name?: string
+  readonly name?: string | undefined
   /** Called with the bytes that have arrived, out of all. */
-  readonly onProgress?: (sent: number, total: number) => void
-  readonly signal?: AbortSignal
+  readonly onProgress?: ((sent: number, total: number) => void) | undefined
+  readonly signal?: AbortSignal | undefined
 }
 
 /** What the platform keeps of an integration. Every call throws a `BureauError` when it is refused. */
@@ -30,7 +30,7 @@ export type PlatformApi = {
     get(chatId: string): Promise<PlatformChat>
     update(
       chatId: string,
-      changes: { readonly title?: string | null; readonly aliasChatId?: string | null },
+      changes: { readonly title?: string | null | undefined; readonly aliasChatId?: string | null | undefined },
     ): Promise<PlatformChat>
     delete(chatId: string): Promise<void>
     /** Oldest first, unless the query says `order: 'desc'`. */
@@ -112,7 +112,7 @@ async function upload(
   }
   let arrived
   do {
-    arrived = await retrying(sendPart, { delaysMs: ways.retryDelaysMs, ...(signal && { signal }) })
+    arrived = await retrying(sendPart, { delaysMs: ways.retryDelaysMs, signal })
     onProgress?.(arrived, size)
   } while (arrived < size)
   return { name: room.name, path: room.path }

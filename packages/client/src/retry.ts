@@ -7,7 +7,7 @@ type Retrying = {
   readonly delaysMs: readonly number[]
   /** Default: whatever may go well later. */
   readonly mayRetry?: (error: BureauError) => boolean
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Nobody waits longer than this for a server that is at its limit. */
@@ -50,10 +50,11 @@ export type Asking = {
 const DELAYS_MS = [100, 500, 1_000, 2_000, 4_000, 8_000, 15_000, 30_000, 30_000, 30_000]
 const SILENCE_MS = 40_000
 
-type Options = Omit<Connection, 'url'> &
-  Partial<Omit<Asking, 'connection'>> & {
-    readonly url: string | URL
-  }
+type Options = Omit<Connection, 'url'> & {
+  readonly url: string | URL
+  readonly retryDelaysMs?: readonly number[] | undefined
+  readonly silenceMs?: number | undefined
+}
 
 /** @throws TypeError `url` is no address. */
 export function askingOf(options: Options): Asking {

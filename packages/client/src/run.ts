@@ -128,7 +128,7 @@ export class Run<Output = unknown> implements AsyncIterable<StreamEvent> {
 
   /** Has the model get `reason` instead of the call's output. Otherwise as `approve`. */
   reject(callId: string, reason?: string): Promise<Run<Output> | null> {
-    return this.#decide({ callId, approve: false, ...(reason !== undefined && { reason }) })
+    return this.#decide({ callId, approve: false, reason })
   }
 
   async #decide(decision: Decision): Promise<Run<Output> | null> {

@@ -12,17 +12,17 @@ import { type Call, COMPLETION } from './send.ts'
 export type Input<Body = GetCompletionV2Request | RunRequest, Name extends string = string> = {
   readonly message: Body extends { message: infer Message } ? Message : never
   /** A name of your own for the chat: on the platform the `aliasChatId`, or the id of a chat. Default: a new chat. */
-  readonly chat?: string
+  readonly chat?: string | undefined
   /** The agent to address. Default: the entry point. */
-  readonly agent?: Name
+  readonly agent?: Name | undefined
   /** Readable by tools, never in the prompt. */
-  readonly context?: Readonly<Record<string, unknown>>
+  readonly context?: Readonly<Record<string, unknown>> | undefined
   /** The id of this request, unlike any other: the platform's `usageRequestId`, the `request_id` of a self-hosted server. Default: a random one. */
-  readonly request?: string
+  readonly request?: string | undefined
   /** What else the body of the request holds, by its name on the wire. */
-  readonly body?: Partial<Body>
+  readonly body?: Partial<Body> | undefined
   /** Stops listening, as `detach()` does. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
 }
 
 /** What a person has decided about a call that waits. */
@@ -30,7 +30,7 @@ export type Decision = {
   readonly callId: string
   readonly approve: boolean
   /** Shown to the model. */
-  readonly reason?: string
+  readonly reason?: string | undefined
   /** Take the place of the model's arguments, as a whole. Only where the approval says `edit`. */
   readonly arguments?: unknown
 }

@@ -187,7 +187,7 @@ async function decide(run: Run, decided: ReadonlyMap<string, Decision>): Promise
     const { approved, reason, input } = decision
     const asked = run.parts.find((part) => part.type === 'tool' && part.id === id)
     const other = asked?.type === 'tool' && ordered(asked.input) !== ordered(input) && { arguments: input }
-    if (approved) next = await run.approve(id, { ...(reason !== undefined && { reason }), ...other })
+    if (approved) next = await run.approve(id, { reason, ...other })
     else next = await run.reject(id, reason)
   }
   return next

@@ -7,9 +7,9 @@ export type UseAgencyOptions = {
   /** Made once, outside of the component. */
   readonly client: Client
   /** A name of your own for the chat: under it history and an unfinished run are found again. Default: a new chat for each place where the hook is used. */
-  readonly chat?: string
+  readonly chat?: string | undefined
   /** What becomes of a message that is sent while another is being answered. Default `queue`. */
-  readonly whileRunning?: 'queue' | 'reject'
+  readonly whileRunning?: 'queue' | 'reject' | undefined
 }
 
 /** A chat with an agency, and what can be done with it. Failures are in `error`; only `send` rejects, and only with `run_active`. */

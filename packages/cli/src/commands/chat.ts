@@ -35,7 +35,7 @@ export const chatCommand = new Command('chat')
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = await chooseAgency(flags.agency, url, token)
     console.error(`Talking to ${agency}.`)
-    await chat(createClient({ url: `${url}/${agency}`, ...(token !== undefined && { token }) }), flags)
+    await chat(createClient({ url: `${url}/${agency}`, token }), flags)
   })
 
 function contextObject(text: string): Readonly<Record<string, unknown>> {
@@ -81,12 +81,7 @@ type Terminal = {
 /** One message and its answer, with whatever the user has to decide in between. False when the input ends before that is decided. */
 async function turn(client: Client, message: string, terminal: Terminal): Promise<boolean> {
   const { lines, view, agent, context } = terminal
-  let run = client.stream({
-    message,
-    chat: 'terminal',
-    ...(agent !== undefined && { agent }),
-    ...(context && { context }),
-  })
+  let run = client.stream({ message, chat: 'terminal', agent, context })
   try {
     for (;;) {
       const result = await answer(run, terminal)
