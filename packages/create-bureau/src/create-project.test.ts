@@ -209,7 +209,7 @@ test('an installation that fails leaves the project, and says what to do', () =>
   })
 
   expect(status).toBe(1)
-  expect(stderr).toContain('yarn install failed. The project is complete: run it again in')
+  expect(stderr).toContain('There is no yarn here: yarn install failed. The project is complete: run it again in')
   expect(existsSync(path.join(cwd, 'a/agency.ts'))).toBe(true)
 })
 

@@ -85,9 +85,10 @@ function byPackageManager({ folder, packageManager }: ProjectOptions): void {
   const { name } = packageManager
   console.log(`Installing with ${name} …`)
   const isWindows = process.platform === 'win32'
-  const { status } = spawnSync(name, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })
+  const { status, error } = spawnSync(name, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })
   if (status === 0) return
-  throw new CreateError(`${name} install failed. The project is complete: run it again in ${folder}.`)
+  const reason = (error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT' ? `There is no ${name} here: ` : ''
+  throw new CreateError(`${reason}${name} install failed. The project is complete: run it again in ${folder}.`)
 }
 
 function nextSteps({ installs, packageManager, template, node }: ProjectOptions, place: string): string {
