@@ -87,7 +87,7 @@ function byPackageManager({ folder, packageManager }: ProjectOptions): void {
   const isWindows = process.platform === 'win32'
   const { status, error } = spawnSync(name, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })
   if (status === 0) return
-  const reason = (error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT' ? `There is no ${name} here: ` : ''
+  const reason = error?.code === 'ENOENT' ? `There is no ${name} here: ` : ''
   throw new CreateError(`${reason}${name} install failed. The project is complete: run it again in ${folder}.`)
 }
 
