@@ -1,4 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { request } from 'node:http'
 import { createClient } from '@bureau/client'
 import { type Route, ROUTES } from '@bureau/platform/testing'
 import { decodeJwt, SignJWT } from 'jose'
@@ -238,6 +239,21 @@ describe.each(ENGINES)('consumer tokens on %s', (engine) => {
 
     expect((await send1('first')).status).toBe(200)
     expect((await send1('second')).body.code).toBe('consumer_allowance_exhausted')
+  })
+
+  test('a page that sends without end leaves its owner and other pages room for what they send', async () => {
+    const [ada, bob] = [await page('ada-10'), await page('bob-10')]
+    const headers = { authorization: `Bearer ${ada.token}`, 'content-type': 'application/json' }
+    const slow = request(`${platform.url}/get_completion_v2`, { method: 'POST', headers }).on('error', () => {})
+    onTestFinished(() => void slow.destroy())
+    slow.write(`{"message":"${'x'.repeat(32 * 1024 ** 2 - 100_000)}`)
+    const send = async (from: TestClient): Promise<number> => {
+      const body = { apiIntegrationId: client.integrationId, ignored: 'x'.repeat(200_000) }
+      return (await from.post('/create_new_chat', body)).status
+    }
+
+    await expect.poll(() => send(ada)).toBe(429)
+    expect([await send(bob), await send(client)]).toEqual([200, 200])
   })
 
   describe('origins', () => {

@@ -8,12 +8,17 @@ export function readStrictBodies(app: FastifyInstance): void {
   readJsonBodies(app, {
     // Clients of A2A name their JSON after the protocol.
     types: /^application\/(?:a2a\+)?json\s*(?:;|$)/i,
-    // The keys of an owner share what one owner may take.
-    receiver: new BodyReceiver({ callerOf: (request) => callerOf(request, false).ownerId || request.ip }),
+    receiver: new BodyReceiver({ callersOf }),
     parse: parseBody,
     others: 'refused',
   })
   continueWhenWelcome(app)
+}
+
+/** The keys of an owner share what one owner may take, of which the page of one consumer may not take all. */
+function callersOf(request: FastifyRequest): string[] {
+  const { ownerId, keyId, consumerId } = callerOf(request, false)
+  return consumerId === undefined ? [ownerId || request.ip] : [ownerId, keyId]
 }
 
 /** Nothing at all is an absent body: many clients always name a content type. */

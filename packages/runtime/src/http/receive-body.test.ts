@@ -15,7 +15,12 @@ async function serve(limits: BodyLimits, bodyLimit = 1_000) {
     app.server.closeAllConnections()
     await app.close()
   })
-  const bodies = new BodyReceiver({ callerOf: ({ headers }) => String(headers['x-caller']), ...limits })
+  /** `a/b` is b, who acts for a. */
+  const callersOf = ({ headers }: FastifyRequest): string[] => {
+    const [first = '', second] = String(headers['x-caller']).split('/')
+    return second === undefined ? [first] : [first, `${first}/${second}`]
+  }
+  const bodies = new BodyReceiver({ callersOf, ...limits })
   const arrivals: (() => void)[] = []
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (request: FastifyRequest, payload: Readable) => {
@@ -78,6 +83,18 @@ test('one caller fills a share of its own, whatever it announces, and gets it ba
   expect(await server.send('b', 'y'.repeat(100))).toMatchObject(ok('100'))
   slow.destroy()
   await expect.poll(() => server.send('a', 'y'.repeat(100))).toMatchObject(ok('100'))
+})
+
+test('who acts for a caller fills a quarter of its share, and leaves the rest to it and to others', async () => {
+  const server = await serve({ maxBytes: 1_600, maxBytesOfCaller: 400 })
+  const slow = await server.begin('a/page', 1_000, 'x'.repeat(90))
+
+  expect(await server.send('a/page', 'y'.repeat(20))).toMatchObject({ status: 429, body: 'rate_limited' })
+  expect(await server.send('a/other', 'y'.repeat(100))).toMatchObject(ok('100'))
+  expect(await server.send('a', 'y'.repeat(310))).toMatchObject(ok('310'))
+  expect(await server.send('a', 'y'.repeat(320))).toMatchObject({ status: 429, body: 'rate_limited' })
+  slow.destroy()
+  await expect.poll(() => server.send('a/page', 'y'.repeat(100))).toMatchObject(ok('100'))
 })
 
 test('all callers together are bounded, and what has arrived makes room', async () => {

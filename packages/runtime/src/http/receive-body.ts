@@ -14,8 +14,11 @@ export type BodyLimits = {
   /** What must arrive of a body in each `windowMs`, unless it ends. Default 16 KiB in 15 seconds. */
   readonly minBytes?: number
   readonly windowMs?: number
-  /** Whose request it is; undefined: nobody's in particular, so that only `maxBytes` counts. */
-  readonly callerOf?: (request: FastifyRequest) => string | undefined
+  /**
+   * Whose request it is: a caller, and whoever acts for that one, each of whom has a quarter of its share. Nobody in particular: only
+   * `maxBytes` counts.
+   */
+  readonly callersOf?: (request: FastifyRequest) => readonly string[]
 }
 
 /**
@@ -28,7 +31,7 @@ export class BodyReceiver {
   #total = 0
 
   constructor({ maxBytes = 512 * MIB, ...limits }: BodyLimits = {}) {
-    const shares = { maxBytes, maxBytesOfCaller: maxBytes / 4, callerOf: () => undefined }
+    const shares = { maxBytes, maxBytesOfCaller: maxBytes / 4, callersOf: () => [] }
     this.#limits = { ...shares, minBytes: 16_384, windowMs: 15_000, ...limits }
   }
 
@@ -44,7 +47,7 @@ export class BodyReceiver {
     if (Number(request.headers['content-length']) > bodyLimit) {
       return Promise.reject(new ServiceError('body_too_large'))
     }
-    const body = new ArrivingBody(this, this.#limits.callerOf(request), bodyLimit)
+    const body = new ArrivingBody(this, this.#limits.callersOf(request), bodyLimit)
     const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
     const watch = this.#watch(() => body, reject)
     const add = (chunk: Buffer): void => {
@@ -95,26 +98,28 @@ export class BodyReceiver {
     return setInterval(() => setImmediate(look), windowMs)
   }
 
-  /** Bytes of a body of this caller's arrive. Returns why there is no room; undefined: they are held. */
-  hold(caller: string | undefined, bytes: number): ServiceError | undefined {
+  /** Bytes of a body of these callers' arrive. Returns why there is no room; undefined: they are held. */
+  hold(callers: readonly string[], bytes: number): ServiceError | undefined {
     const { maxBytes, maxBytesOfCaller } = this.#limits
-    const ofCaller = caller === undefined ? 0 : (this.#ofCallers.get(caller) ?? 0)
-    if (ofCaller + bytes > maxBytesOfCaller) return new ServiceError('rate_limited', { message: SHARE_TAKEN, ...SOON })
+    const isOver = (caller: string, depth: number): boolean =>
+      (this.#ofCallers.get(caller) ?? 0) + bytes > maxBytesOfCaller / 4 ** depth
+    if (callers.some(isOver)) return new ServiceError('rate_limited', { message: SHARE_TAKEN, ...SOON })
     if (this.#total + bytes > maxBytes) return new ServiceError('overloaded', SOON)
-    this.#add(caller, bytes)
+    this.#add(callers, bytes)
     return undefined
   }
 
-  release(caller: string | undefined, bytes: number): void {
-    this.#add(caller, -bytes)
+  release(callers: readonly string[], bytes: number): void {
+    this.#add(callers, -bytes)
   }
 
-  #add(caller: string | undefined, bytes: number): void {
+  #add(callers: readonly string[], bytes: number): void {
     this.#total += bytes
-    if (caller === undefined) return
-    const left = (this.#ofCallers.get(caller) ?? 0) + bytes
-    if (left === 0) this.#ofCallers.delete(caller)
-    else this.#ofCallers.set(caller, left)
+    for (const caller of callers) {
+      const left = (this.#ofCallers.get(caller) ?? 0) + bytes
+      if (left === 0) this.#ofCallers.delete(caller)
+      else this.#ofCallers.set(caller, left)
+    }
   }
 }
 
@@ -131,7 +136,7 @@ type Progress = {
 class ArrivingBody implements Progress {
   readonly isHeldUp = false
   readonly #receiver: BodyReceiver
-  readonly #caller: string | undefined
+  readonly #callers: readonly string[]
   readonly #maxBytes: number
   #chunks: Buffer[] = []
   #pieces = 0
@@ -139,9 +144,9 @@ class ArrivingBody implements Progress {
   #refusal: ServiceError | undefined
   arrived = 0
 
-  constructor(receiver: BodyReceiver, caller: string | undefined, maxBytes: number) {
+  constructor(receiver: BodyReceiver, callers: readonly string[], maxBytes: number) {
     this.#receiver = receiver
-    this.#caller = caller
+    this.#callers = callers
     this.#maxBytes = maxBytes
   }
 
@@ -150,7 +155,7 @@ class ArrivingBody implements Progress {
     this.arrived += chunk.length
     if (this.arrived > this.#maxBytes || ++this.#pieces > MAX_PIECES) return false
     if (this.#refusal) return true
-    this.#refusal = this.#receiver.hold(this.#caller, chunk.length)
+    this.#refusal = this.#receiver.hold(this.#callers, chunk.length)
     if (this.#refusal) this.release()
     else {
       this.#chunks.push(chunk)
@@ -165,7 +170,7 @@ class ArrivingBody implements Progress {
   }
 
   release(): void {
-    this.#receiver.release(this.#caller, this.#held)
+    this.#receiver.release(this.#callers, this.#held)
     this.#held = 0
     this.#chunks = []
   }
