@@ -37,6 +37,24 @@ describe.each(ENGINES)('GET /v1/audit on %s', (engine) => {
     expect(JSON.stringify(registered)).not.toContain('u-1')
   })
 
+  test('200 names who has deleted a file, once', async () => {
+    const client = await platform.client()
+    const { integrationId: apiIntegrationId } = client
+    const upload = { apiIntegrationId, name: 'secret-plan.txt', size: 1 }
+    const { body: file } = await client.post('/create_agency_upload', upload)
+    await fetch(file.uploadUrl, { method: 'PUT', body: 'x' })
+    const path = `/v1/integrations/${apiIntegrationId}/files?path=${encodeURIComponent(file.path)}`
+    await client.call('DELETE', path)
+    await client.call('DELETE', path)
+
+    const { data } = (await client.get('/v1/audit?limit=100')).body as { data: { action: string }[] }
+
+    const deleted = data.filter(({ action }) => action === 'file.deleted')
+    const details = { uploadId: file.uploadId, bytes: 1 }
+    expect(deleted).toMatchObject([{ actor: expect.stringMatching(/^key_/), target: apiIntegrationId, details }])
+    expect(JSON.stringify(deleted)).not.toContain('secret-plan')
+  })
+
   test('200 shows the changes of its own owner alone', async () => {
     const [mine, theirs] = [await platform.client(), await platform.client()]
     const { body: key } = await theirs.post('/v1/api_keys', { name: 'Theirs' })

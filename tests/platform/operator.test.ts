@@ -75,6 +75,11 @@ describe.each(ENGINES)('the operator on %s', (engine) => {
       name: 'Eva',
     })
     expect((await call('GET', '/v1/integrations', undefined, key.token)).status).toBe(200)
+    const { data } = (await call('GET', '/v1/audit?limit=2', undefined, key.token)).body
+    expect(data).toMatchObject([
+      { actor: 'operator', action: 'owner.updated', target: owner.id, details: { changed: ['name', 'status'] } },
+      { actor: 'operator', action: 'owner.updated', target: owner.id, details: { changed: ['status'] } },
+    ])
   })
 
   test('lists owners, newest first, page by page', async () => {

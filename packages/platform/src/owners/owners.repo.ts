@@ -1,6 +1,7 @@
 import type { Owner as OwnerView, OwnerPatch } from '@bureau/protocol'
 import { ServiceError } from '@bureau/protocol'
 import { asc, desc, eq, sql } from 'drizzle-orm'
+import { appendAudit } from '../audit/audit.repo.ts'
 import { systemOperation } from '../db/operation.ts'
 import { olderThan, type Page, type PageRequest, toPage } from '../db/page.ts'
 import { owners } from '../db/schema.ts'
@@ -86,6 +87,8 @@ export const changeOwner = systemOperation(
       .where(eq(owners.id, ownerId))
       .returning()
     if (!row) throw new ServiceError('owner_not_found')
+    const details = { changed: Object.keys(changes) }
+    await appendAudit(tx, ownerId, { actor: 'operator', action: 'owner.updated', target: ownerId, details })
     return ownerView(row)
   },
 )

@@ -40,8 +40,9 @@ export async function deleteMountFile(mounted: Mounted, path: string): Promise<v
   const { platform, caller, integrationId } = mounted
   const deleted = await (await openMount(mounted)).delete(path)
   if (!deleted) return
-  const { ownerId } = caller
-  await platform.store.db.run(noteFileDeleted, { ownerId, integrationId, path, bytes: deleted.sizeBytes })
+  const { ownerId, keyId: actor } = caller
+  const deletion = { ownerId, integrationId, actor, path, bytes: deleted.sizeBytes }
+  await platform.store.db.run(noteFileDeleted, deletion)
 }
 
 function fileView({ path, name, sizeBytes, modifiedAt }: StoredFile): MountFile {

@@ -1,4 +1,5 @@
 import { and, eq, gt, sql } from 'drizzle-orm'
+import { appendAudit } from '../audit/audit.repo.ts'
 import { systemOperation, tenantOperation } from '../db/operation.ts'
 import { integrations, mountUsage, uploads } from '../db/schema.ts'
 import { moveMountUsage } from './uploads.repo.ts'
@@ -29,12 +30,12 @@ export const setMountUsage = tenantOperation(
   },
 )
 
-/** Notes that a file of the mount was deleted, so that its room counts as free at once. */
+/** Notes that a file of the mount was deleted, and by whom, so that its room counts as free at once. */
 export const noteFileDeleted = tenantOperation(
   { source: import.meta.url, name: 'noteFileDeleted', lane: 'interactive' },
-  async (tx, args: Mount & { path: string; bytes: number }): Promise<void> => {
-    const { ownerId, integrationId, path, bytes } = args
-    await tx
+  async (tx, args: Mount & { actor: string; path: string; bytes: number }): Promise<void> => {
+    const { ownerId, integrationId, actor, path, bytes } = args
+    const [upload] = await tx
       .update(uploads)
       .set({ state: 'deleted' })
       .where(
@@ -45,6 +46,10 @@ export const noteFileDeleted = tenantOperation(
           sql`${uploads.state} = 'ready'`,
         ),
       )
+      .returning({ id: uploads.id })
     await moveMountUsage(tx, { ownerId, integrationId }, { used: 0 - bytes, files: -1 })
+    // What agents wrote was not uploaded.
+    const details = { uploadId: upload?.id ?? null, bytes }
+    await appendAudit(tx, ownerId, { actor, action: 'file.deleted', target: integrationId, details })
   },
 )

@@ -62,7 +62,7 @@ describe.each(ENGINES)('uploads on %s', (engine) => {
     expect(await usage(tenant)).toEqual({ usedBytes: 8, reservedBytes: 0, fileCount: 1 })
 
     const { integrationId } = tenant
-    await platform.db.run(noteFileDeleted, { ownerId, integrationId, path: upload.path, bytes: 8 })
+    await platform.db.run(noteFileDeleted, { ownerId, integrationId, actor: 'key_1', path: upload.path, bytes: 8 })
     expect(await usage(tenant)).toEqual({ usedBytes: 0, reservedBytes: 0, fileCount: 0 })
   })
 
