@@ -112,6 +112,18 @@ describe.each(ENGINES)('files of the agency mount on %s', (engine) => {
     expect(downloaded.text).toBe(REPORT)
   })
 
+  test('410 when the integration is gone, however the content is sent: nobody could reach the file', async () => {
+    const client = await platform.client()
+    const { body } = await announce(client)
+    const anyone = await nobody()
+    const part = { ...OFFSET, 'upload-offset': '0' }
+    await client.call('DELETE', `/v1/integrations/${client.integrationId}`)
+
+    expect((await anyone.call('PUT', placeOf(body), REPORT)).body.code).toBe('upload_expired')
+    expect((await anyone.call('PATCH', placeOf(body), REPORT, { headers: part })).body.code).toBe('upload_expired')
+    expect((await anyone.fetch('HEAD', placeOf(body))).status).toBe(410)
+  })
+
   test('400 for names with a path and for sizes beyond the limit', async () => {
     const client = await platform.client()
 

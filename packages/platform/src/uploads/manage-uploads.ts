@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { ServiceError } from '@bureau/protocol'
 import { and, eq, gt, inArray, sql } from 'drizzle-orm'
 import { systemOperation, tenantOperation, type Tx } from '../db/operation.ts'
-import { mountUsage, uploads } from '../db/schema.ts'
+import { integrations, mountUsage, uploads } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
 import {
   isUpload,
@@ -104,9 +104,12 @@ async function reserveRoom(tx: Tx, { ownerId, integrationId, bytes, quota }: Roo
 export const openUpload = systemOperation(
   { source: import.meta.url, name: 'openUpload', lane: 'interactive' },
   async (tx, { uploadId, tokenHash }: { uploadId: string; tokenHash: Uint8Array }): Promise<UploadView> => {
+    // Nobody can reach the files of an integration that is gone.
+    const expired = sql<boolean>`${uploads.expiresAt} <= now() OR ${integrations.deletedAt} IS NOT NULL`
     const [row] = await tx
-      .select({ upload: uploads, expired: sql<boolean>`${uploads.expiresAt} <= now()` })
+      .select({ upload: uploads, expired })
       .from(uploads)
+      .innerJoin(integrations, eq(integrations.id, uploads.integrationId))
       .where(eq(uploads.id, uploadId))
     if (!row || !timingSafeEqual(row.upload.tokenHash, tokenHash)) throw new ServiceError('invalid_upload_token')
     const { state } = row.upload
