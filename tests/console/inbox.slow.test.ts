@@ -117,6 +117,26 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     expect(complaints).toEqual([])
   })
 
+  test('keep what is written at them while the platform fails to say how the run goes on', async () => {
+    const started = await start()
+    const run = await waiting(started, [refund(50), text('All is settled.')])
+    const at = `/platform/runs/${run}`
+    const { page } = await open(started.platform.url, { signedIn: started.signedIn, at })
+    const reason = page.getByRole('textbox', { name: 'Reason' })
+    const failure = page.getByText('The server answered with 500.')
+
+    await reason.fill('Too much')
+    await page.route(`**/v1/runs/${run}?*`, (route) => route.fulfill({ status: 500, body: 'broken' }))
+    await failure.waitFor()
+    expect(await reason.inputValue()).toBe('Too much')
+    await page.unrouteAll()
+    await failure.waitFor({ state: 'detached' })
+    await page.getByRole('button', { name: 'Reject' }).click()
+    await page.getByText('was rejected').getByText('Too much').waitFor()
+
+    expect(started.paid).toEqual([])
+  })
+
   test('in a nested agent are shown within its conversation, and decided on', async () => {
     const started = await start()
     const toClerk = toolCall('send_message', { recipient_agent: 'Clerk', message: 'Pay 50.' }, { callId: 'call_m' })

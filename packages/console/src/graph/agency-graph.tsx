@@ -30,8 +30,8 @@ type Props = { readonly agency: string; readonly session?: ChatSession | undefin
 /** The agents of an agency and who may reach whom. The way of the latest run of a chat is lit while it goes on. */
 export function AgencyGraph({ agency, session }: Props) {
   const metadata = useQuery(metadataQuery(agency))
-  const { data, error } = metadata
-  if (error || !data) return <Unread of={metadata} />
+  const { data } = metadata
+  if (!data) return <Unread of={metadata} />
   return session ? <LiveGraph metadata={data} session={session} /> : <Graph metadata={data} activity={NO_ACTIVITY} />
 }
 

@@ -37,13 +37,14 @@ export function ChatPage() {
     enabled: chat.data !== undefined,
     placeholderData: (before) => before,
   })
-  if (chat.error || !chat.data) return <UnreadPage title="Chat" of={chat} />
-  if (messages.error || !messages.data) return <UnreadPage title="Chat" of={messages} />
+  if (!chat.data) return <UnreadPage title="Chat" of={chat} />
+  if (!messages.data) return <UnreadPage title="Chat" of={messages} />
   return (
     <Page
       title={chat.data.title ?? chat.data.aliasChatId ?? 'Chat'}
       about={<About chat={chat.data} />}
       actions={<Actions chat={chat.data} messages={messages.data} />}
+      of={chat.error ? chat : messages}
     >
       <div className="mx-auto flex max-w-3xl flex-col gap-3">
         {chat.data.lastRunStatus === 'waiting' && <Waits run={chat.data.lastRunId ?? ''} />}

@@ -25,13 +25,14 @@ export function MemberPage() {
     queryKey: ['platform', path],
     queryFn: () => ask<Member>('platform', path),
   })
-  const { data: member, error } = query
-  if (error || !member) return <UnreadPage title="Member" of={query} />
+  const { data: member } = query
+  if (!member) return <UnreadPage title="Member" of={query} />
   return (
     <Page
       title={member.displayName ?? member.consumerId}
       about={<About member={member} />}
       actions={<Actions member={member} path={path} />}
+      of={query}
     >
       <Cards member={member} />
       <h2 className="mb-2 font-semibold">Booked</h2>

@@ -31,10 +31,10 @@ const MESSAGE_LENGTH = 200
 export function PlatformRunPage() {
   const { run: id } = route.useParams()
   const query = useQuery(platformRunQuery(id))
-  const { data: run, error } = query
-  if (error || !run) return <UnreadPage title="Run" of={query} />
+  const { data: run } = query
+  if (!run) return <UnreadPage title="Run" of={query} />
   return (
-    <Page title={`Run of ${run.agent}`} about={<About run={run} />} actions={<Actions run={run} />}>
+    <Page title={`Run of ${run.agent}`} about={<About run={run} />} actions={<Actions run={run} />} of={query}>
       <Facts run={run} />
       {run.error && (
         <div className="mt-4">

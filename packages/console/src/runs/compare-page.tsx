@@ -15,8 +15,8 @@ const route = getRouteApi('/server/runs/$run/compare/$other')
 export function ComparePage() {
   const { run, other } = route.useParams()
   const [first, second] = useQueries({ queries: [recentRunQuery(run), recentRunQuery(other)] })
-  if (first.error || !first.data) return <UnreadPage title="Two runs" of={first} />
-  if (second.error || !second.data) return <UnreadPage title="Two runs" of={second} />
+  if (!first.data) return <UnreadPage title="Two runs" of={first} />
+  if (!second.data) return <UnreadPage title="Two runs" of={second} />
   const runs = [first.data, second.data] as const
   return (
     <Page
@@ -26,6 +26,7 @@ export function ComparePage() {
           Runs
         </Link>
       }
+      of={first.error ? first : second}
     >
       <Facts runs={runs} />
       <div className="mt-4 grid gap-4 lg:grid-cols-2">

@@ -27,15 +27,16 @@ const TITLE_LENGTH = 160
 export function RunPage() {
   const { run: id } = route.useParams()
   const query = useQuery(recentRunQuery(id))
-  const { data: run, error } = query
+  const { data: run } = query
   const [step, setStep] = useState<number>()
-  if (error || !run) return <UnreadPage title="Run" of={query} />
+  if (!run) return <UnreadPage title="Run" of={query} />
   const open = run.steps.find((each) => each.id === step)
   return (
     <Page
       title={brief(run.message || 'Run', TITLE_LENGTH)}
       about={<Breadcrumb run={run} />}
       actions={<Actions run={run} />}
+      of={query}
     >
       <Facts run={run} />
       {run.error && (

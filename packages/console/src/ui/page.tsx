@@ -9,11 +9,13 @@ type PageProps = {
   readonly about?: ReactNode
   /** Buttons and filters, at the right of the title. */
   readonly actions?: ReactNode
+  /** What it shows. Where that could not be read again, the page says so above it. */
+  readonly of?: UnreadProps['of']
   readonly children: ReactNode
 }
 
 /** A page that scrolls as a whole. */
-export function Page({ title, about, actions, children }: PageProps) {
+export function Page({ title, about, actions, of, children }: PageProps) {
   return (
     <div data-scroller className="h-full overflow-y-auto">
       <div className="mx-auto max-w-6xl px-4 py-5 sm:px-6">
@@ -24,6 +26,11 @@ export function Page({ title, about, actions, children }: PageProps) {
           </div>
           {actions && <div className="flex min-w-0 flex-wrap items-center gap-2">{actions}</div>}
         </header>
+        {of?.error != null && (
+          <div className="mb-4">
+            <Unread of={of} />
+          </div>
+        )}
         {children}
       </div>
     </div>
@@ -83,8 +90,8 @@ export function Unread({ of: { data, error, refetch }, what }: UnreadProps) {
 export function UnreadPage({ title, of }: Pick<UnreadProps, 'of'> & { readonly title: string }) {
   if (!of.error) return <Loading />
   return (
-    <Page title={title}>
-      <Unread of={of} />
+    <Page title={title} of={of}>
+      {null}
     </Page>
   )
 }
