@@ -186,6 +186,24 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
     expect(complaints).toEqual([])
   })
 
+  test('keeps a message that is sent while a call waits until somebody has decided on it', async () => {
+    const { platform, signedIn } = await start()
+    platform.provider.script([toolCall('refund', { euros: 50 }), text('All is settled.'), text('You are welcome.')])
+    const { page } = await open(platform.url, { signedIn, at: '/play' })
+
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await say(page, 'My money')
+    await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
+    await page.getByText('waiting', { exact: true }).waitFor()
+    await say(page, 'Thanks')
+    await page.getByText('is sent when the run has ended').waitFor()
+    await page.getByRole('button', { name: 'Approve' }).click()
+    await answered(page, 'All is settled.')
+    await answered(page, 'You are welcome.')
+
+    expect(platform.provider.modelRequests.at(-1)!.lastUserText).toBe('Thanks')
+  })
+
   test('says why a completion was refused', async () => {
     const { platform, client, signedIn } = await start()
     await client.call('PATCH', `/v1/integrations/${client.integrationId}`, { membersRequired: true })

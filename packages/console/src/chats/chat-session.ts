@@ -62,12 +62,12 @@ export class ChatSession {
     return this.#events
   }
 
-  /** Sends a message; while a run goes on, it waits for its end. */
+  /** Sends a message; while a run goes on, or waits for a person, it waits for its end. */
   send(draft: Draft): void {
-    const { busy, queued } = this.view
-    if (busy) return this.#queue(together(queued ?? NO_DRAFT, draft))
+    const { busy, queued, chat: before } = this.view
+    if (busy || before.turns.at(-1)?.status === 'waiting') return this.#queue(together(queued ?? NO_DRAFT, draft))
     this.#isForgotten = false
-    const { unsent: _, ...chat } = this.view.chat
+    const { unsent: _, ...chat } = before
     void this.#store.keepQueued(chat.id, null)
     const turn = newTurn(chat, draft)
     const title = chat.turns.length === 0 && chat.earlier.length === 0 ? titleOf(draft.text) : chat.title
