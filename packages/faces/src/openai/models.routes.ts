@@ -48,7 +48,7 @@ export function modelRoutes(host: FaceHost): readonly Route<object>[] {
           ...NOT_FOUND,
           url,
           id: `openai_get_model${index === 0 ? '' : '_agent'}`,
-          summary: 'One agency, as a model',
+          summary: index === 0 ? 'One agency, as a model' : 'One agent of an agency, as a model',
           success: { 200: Model },
         },
         async (call) => {
