@@ -388,18 +388,26 @@ describe('refusals', () => {
     { body: { input: 'x', conversation: 'c' }, param: 'conversation' },
     { body: { input: 'x', prompt: { id: 'p' } }, param: 'prompt' },
     { body: { input: 'x', tools: [{ type: 'web_search' }] }, param: 'tools[0].type' },
-    { body: { input: 'x', previous_response_id: 'resp_1' }, param: 'previous_response_id' },
+    {
+      body: { input: 'x', previous_response_id: 'resp_1' },
+      param: 'previous_response_id',
+      advice:
+        'Send the whole conversation as input, or have its operator set openai: { keepResponsesMs } of runServer.',
+    },
     { body: { input: 'x', background: true }, param: 'background' },
     { body: { input: 'x', store: true }, param: 'store' },
     { body: { input: 'x', max_output_tokens: 3 }, param: 'max_output_tokens' },
     { body: { input: 'x', metadata: { a: 7 } }, param: 'metadata.a' },
-  ])('400 for $param', async ({ body, param }) => {
+  ])('400 for $param', async ({ body, param, advice = '' }) => {
     const server = await startTestServer({ agencies: soloAgency() })
 
     const answer = await server.post('/openai/v1/responses', { model: 'solo', ...body })
 
     expect([answer.status, answer.body.error.param]).toEqual([400, param])
-    expect(answer.body.error).toMatchObject({ message: expect.any(String), type: 'invalid_request_error' })
+    expect(answer.body.error).toMatchObject({
+      message: expect.stringContaining(advice),
+      type: 'invalid_request_error',
+    })
     expect(server.provider.requests).toEqual([])
   })
 

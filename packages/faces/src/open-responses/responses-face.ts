@@ -155,10 +155,13 @@ function isToBeKept(
     if (background && store === false) throw unsupportedParam('store', 'what runs in the background must be stored')
     return store ?? true
   }
-  const advice = 'this server keeps no responses; its operator can let it (keepResponsesMs), or'
-  if (previous != null) throw unsupportedParam('previous_response_id', `${advice} send the whole conversation as input`)
-  if (background) throw unsupportedParam('background', `${advice} leave it out`)
-  if (store) throw unsupportedParam('store', `${advice} send store: false`)
+  const advised = (advice: string): string =>
+    `this server keeps no responses. ${advice}, or have its operator set openai: { keepResponsesMs } of runServer.`
+  if (previous != null) {
+    throw unsupportedParam('previous_response_id', advised('Send the whole conversation as input'))
+  }
+  if (background) throw unsupportedParam('background', advised('Leave it out'))
+  if (store) throw unsupportedParam('store', advised('Send store: false'))
   return false
 }
 
