@@ -18,7 +18,7 @@ test.each([...table.matchAll(/^\| (\w+) \| (.*) \|$/gm)].map(([, name, order]) =
     for (const [from, targets] of ofPackage) {
       const own = [...targets].filter((to) => path.dirname(to) === path.dirname(from))
       const wrong = own.filter((to) => levelOf(from) < 0 || levelOf(from) >= levelOf(to))
-      expect(wrong, from).toEqual([])
+      expect({ from, wrong }).toEqual({ from, wrong: [] })
     }
   },
 )
