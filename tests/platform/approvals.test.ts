@@ -363,7 +363,9 @@ describe.each(ENGINES)('on %s', (engine) => {
       served.provider.script([text('Hi.')])
       const owned = await (await client.complete({ message: 'Hello.', consumerId: 'carl' })).all()
 
-      expect(codeOf(await decide(chatOnly, runId, decisions))).toEqual([403, 'insufficient_scope'])
+      const refused = await decide(chatOnly, runId, decisions)
+      expect(codeOf(refused)).toEqual([403, 'insufficient_scope'])
+      expect(refused.body.error).toContain('it needs the scope approve, and has chat, read.')
       expect((await chatOnly.get(`/v1/runs/${runId}/approvals`)).status).toBe(200)
       expect(codeOf(await bob.get(`/v1/runs/${runId}/approvals`))).toEqual([404, 'run_not_found'])
       expect(codeOf(await decide(bob, runId, decisions))).toEqual([404, 'run_not_found'])

@@ -41,7 +41,10 @@ function allowedCaller({ scope, consumer, everyIntegration }: Route, request: Fa
   const caller = callerOf(request, scope !== null)
   const { integrationId } = request.params as Record<string, string>
   if (caller.consumerScopes && !caller.consumerScopes.some((each) => each === consumer)) {
-    throw new ServiceError('insufficient_scope', { message: 'A consumer token may not do that.' })
+    const message = consumer
+      ? `This consumer token may not do that: it needs the scope ${consumer}, and has ${caller.consumerScopes.join(', ')}.`
+      : 'A consumer token may not do that.'
+    throw new ServiceError('insufficient_scope', { message })
   }
   if (scope !== null) requireScope(caller, scope, integrationId)
   if (everyIntegration && caller.integrationIds) {
