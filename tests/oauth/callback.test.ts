@@ -3,9 +3,9 @@ import { ServiceError } from '@bureau/protocol'
 import { Browser } from './support/browser.ts'
 import {
   asUser,
-  oauthFrames,
   type OAuthSetUp,
   type SetUpOptions,
+  signInStatuses,
   startOAuthSetUp,
   testUser,
   toolOutputs,
@@ -22,10 +22,6 @@ async function pendingRun(options: SetUpOptions = {}): Promise<Pending> {
   const stream = await setUp.run('ada')
   const { state, auth_url: authUrl } = await untilRedirect(stream)
   return { ...setUp, stream, state, authUrl }
-}
-
-function statuses(stream: TestStream): string[] {
-  return oauthFrames(stream).flatMap(({ status }) => status ?? [])
 }
 
 /** The callback with these parameters, as a program that takes JSON. */
@@ -45,7 +41,7 @@ test("denial: 400 with the provider's words; the run goes on without them and en
   expect(await answer.json()).toEqual({ detail, error: detail, code: 'oauth_callback_rejected' })
   await stream.all()
 
-  expect(statuses(stream)).toEqual(['pending', 'error:access_denied: End-User aborted interaction'])
+  expect(signInStatuses(stream)).toEqual(['pending', 'error:access_denied: End-User aborted interaction'])
   expect(toolOutputs(stream)).toEqual(['Failed to authenticate "notes": the sign-in was refused (access_denied).'])
   expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
   const told = server.provider.modelRequests.map((request) => JSON.stringify(request.body)).join()
@@ -112,7 +108,7 @@ test('a repeated callback is refused: the state works once', async () => {
   const error = await callBack(pending, { state: pending.state, error: 'access_denied' })
   expect(error.status).toBe(400)
   await pending.stream.all()
-  expect(statuses(pending.stream)).toEqual(['pending', 'authorized'])
+  expect(signInStatuses(pending.stream)).toEqual(['pending', 'authorized'])
 })
 
 test('of two callbacks at the same moment one is taken, and the code is exchanged once', async () => {
@@ -127,7 +123,7 @@ test('of two callbacks at the same moment one is taken, and the code is exchange
 test('timeout: nobody signs in within the limit; the stream ends cleanly and the late callback is refused', async () => {
   const { authUrl, stream, state } = await pendingRun({ oauthTimeoutMs: 300 })
   await stream.all()
-  expect(statuses(stream)).toEqual(['pending', 'timeout'])
+  expect(signInStatuses(stream)).toEqual(['pending', 'timeout'])
   expect(toolOutputs(stream)).toEqual(['Failed to authenticate "notes": nobody signed in within the time limit.'])
   expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
 
@@ -143,7 +139,7 @@ test('a run in which nobody has signed in in time waits for nobody again', async
   const stream = await run('ada')
   await stream.all()
 
-  expect(statuses(stream)).toEqual(['pending', 'timeout'])
+  expect(signInStatuses(stream)).toEqual(['pending', 'timeout'])
   expect(new Set(toolOutputs(stream))).toEqual(
     new Set(['Failed to authenticate "notes": nobody signed in within the time limit.']),
   )
@@ -162,7 +158,7 @@ test('a code that the provider does not accept is never called authorized', asyn
   const answer = await callBack(pending, { state: pending.state, code: 'made-up', iss: pending.idp.issuer })
   expect(answer).toMatchObject({ status: 400, body: { detail: 'OAuth error: exchange_failed' } })
   await pending.stream.all()
-  expect(statuses(pending.stream)).toEqual(['pending', 'error:exchange_failed'])
+  expect(signInStatuses(pending.stream)).toEqual(['pending', 'error:exchange_failed'])
   expect(toolOutputs(pending.stream)).toEqual([
     'Failed to authenticate "notes": the provider did not accept the sign-in.',
   ])
@@ -179,7 +175,7 @@ test.each([
   else url.searchParams.set('iss', iss)
   expect((await fetch(url)).status).toBe(400)
   await pending.stream.all()
-  expect(statuses(pending.stream)).toEqual(['pending', `error:${status}`])
+  expect(signInStatuses(pending.stream)).toEqual(['pending', `error:${status}`])
   expect(pending.idp.tokenRequests).toEqual([])
 })
 
@@ -237,7 +233,7 @@ test('with verification, the user who began the flow completes it by their brows
   const url = await new Browser().callbackUrl(pending.authUrl, 'ada')
   expect((await fetch(url, { headers: session('ada') })).status).toBe(200)
   await pending.stream.all()
-  expect(statuses(pending.stream)).toEqual(['pending', 'authorized'])
+  expect(signInStatuses(pending.stream)).toEqual(['pending', 'authorized'])
 })
 
 test('with verification, the code of another user is rejected, ends the flow, and is not exchanged', async () => {
@@ -247,7 +243,7 @@ test('with verification, the code of another user is rejected, ends the flow, an
   expect(answer.status).toBe(400)
   expect(await answer.json()).toMatchObject({ detail: 'OAuth callback failed: user_mismatch' })
   await pending.stream.all()
-  expect(statuses(pending.stream)).toEqual(['pending', 'error:user_mismatch'])
+  expect(signInStatuses(pending.stream)).toEqual(['pending', 'error:user_mismatch'])
   expect(toolOutputs(pending.stream)).toEqual(['Failed to authenticate "notes": somebody else answered the sign-in.'])
   expect(pending.idp.tokenRequests).toEqual([])
 })

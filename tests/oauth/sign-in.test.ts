@@ -315,7 +315,7 @@ test('two users at once: each signs in for themselves and sees their own notes',
 test('two runs of one user at once: both are asked, and both go on', async () => {
   const setUp = await startOAuthSetUp()
   const streams = [await setUp.run('ada'), await setUp.run('ada')]
-  const redirects = await Promise.all(streams.map(untilRedirect))
+  const redirects = await Promise.all(streams.map((stream) => untilRedirect(stream)))
   const browser = new Browser()
   for (const { auth_url } of redirects) expect((await browser.signIn(auth_url, 'ada')).status).toBe(200)
 

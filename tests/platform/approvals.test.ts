@@ -5,8 +5,8 @@ import { z } from 'zod'
 import { TEST_REDIS_URL } from '../support/test-redis.ts'
 import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { hold, text, textDeltas, toolCall, type Turn } from '../support/fake-provider.ts'
-import type { Answer, CompletionStream, TestClient } from './support/test-client.ts'
-import { closeAfterTest } from '../support/test-server.ts'
+import type { Answer, TestClient } from './support/test-client.ts'
+import { closeAfterTest, type TestStream } from '../support/test-server.ts'
 import { ENGINES, servePlatform, startPlatform } from './support/test-platform.ts'
 
 // oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
@@ -66,7 +66,7 @@ const office = new Agency({
   ],
 })
 
-const namesOf = ({ frames }: CompletionStream): (string | null)[] => frames.map(({ event }) => event)
+const namesOf = ({ frames }: TestStream): (string | null)[] => frames.map(({ event }) => event)
 
 const call = (amount: number, callId = 'call_r'): Turn => toolCall('refund', { amount }, { callId })
 

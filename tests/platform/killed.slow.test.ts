@@ -12,8 +12,8 @@ import { z } from 'zod'
 import { startHttpServer } from '../support/http-server.ts'
 import { type BureauProcess, startBureau } from '../support/bureau-process.ts'
 import { type FakeProvider, hold, startFakeProvider, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import { closeAfterTest } from '../support/test-server.ts'
-import { CompletionStream, TestClient } from './support/test-client.ts'
+import { closeAfterTest, TestStream } from '../support/test-server.ts'
+import { TestClient } from './support/test-client.ts'
 
 const SHOP = fileURLToPath(new URL('support/shop-agency.ts', import.meta.url))
 const HINTS = fileURLToPath(new URL('support/hints-agency.ts', import.meta.url))
@@ -259,7 +259,7 @@ test('killed again and again under load, nothing contradicts itself', async () =
       const response = await client
         .fetch('POST', '/get_completion_v2', client.completion({ usageRequestId: randomUUID() }))
         .catch(() => undefined)
-      return response && new CompletionStream(response).all().catch(() => undefined)
+      return response && new TestStream(response).all().catch(() => undefined)
     })
     await Promise.race(requests)
     process.child.kill('SIGKILL')

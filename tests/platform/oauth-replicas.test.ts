@@ -1,14 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { oauthFrames, signInStatuses, toolOutputs, untilRedirect } from '../oauth/support/oauth-set-up.ts'
 import { Browser } from '../oauth/support/browser.ts'
 import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
-import {
-  signInFrames,
-  type SignInPlatform,
-  signInStatuses,
-  startSignInPlatform,
-  toolOutputs,
-  untilRedirect,
-} from './support/sign-in-platform.ts'
+import { type SignInPlatform, startSignInPlatform } from './support/sign-in-platform.ts'
 import { ENGINES, type Served } from './support/test-platform.ts'
 
 /** Two processes of one installation; browsers come back to the second. */
@@ -35,7 +29,7 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await testRedisReachable()))(
     expect(signInStatuses(stream)).toEqual(['pending', 'authorized'])
     expect(followed.frames.slice(1)).toEqual(stream.frames.slice(1))
     const next = await there.completeWhole()
-    expect(signInFrames(next.stream)).toEqual([])
+    expect(oauthFrames(next.stream)).toEqual([])
     expect(toolOutputs(next.stream).at(-1)).toContain('Notes of ada@idp')
   })
 
@@ -50,7 +44,7 @@ describe.skipIf(!ENGINES.includes('postgres') || !(await testRedisReachable()))(
 
     const runs = await Promise.all([here, there, here, there].map((client) => client.completeWhole()))
     for (const { stream: each } of runs) {
-      expect(signInFrames(each)).toEqual([])
+      expect(oauthFrames(each)).toEqual([])
       expect(toolOutputs(each).at(-1)).toContain('Notes of ada')
     }
     expect(idp.tokenRequests.filter((request) => request.get('grant_type') === 'refresh_token')).toHaveLength(1)

@@ -4,12 +4,18 @@ import { createApp, loadConfig } from '@bureau/server'
 import { expect, test } from 'vitest'
 import { Browser } from '../oauth/support/browser.ts'
 import { startIdentityProvider } from '../oauth/support/identity-provider.ts'
-import { asUser, newTokenFolder, notesTurn, testUser } from '../oauth/support/oauth-set-up.ts'
+import {
+  asUser,
+  newTokenFolder,
+  notesTurn,
+  testUser,
+  signInStatuses,
+  untilRedirect,
+} from '../oauth/support/oauth-set-up.ts'
 import { startProtectedToolServer } from '../oauth/support/protected-tool-server.ts'
 import { startPublicAddress } from '../oauth/support/public-address.ts'
 import { closeAfterTest, TestStream } from '../support/test-server.ts'
 import { shopAgency, startPlatform } from './support/test-platform.ts'
-import { signInStatuses, untilRedirect } from './support/sign-in-platform.ts'
 import { TestClient } from './support/test-client.ts'
 import { Agency, Agent, MCPServerOAuth } from '@bureau/framework'
 

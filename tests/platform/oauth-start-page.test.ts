@@ -1,13 +1,15 @@
 import { expect, test } from 'vitest'
+import { signInStatuses, untilRedirect } from '../oauth/support/oauth-set-up.ts'
+import type { TestStream } from '../support/test-server.ts'
 import { Browser } from '../oauth/support/browser.ts'
-import { signInStatuses, type SignInPlatform, startSignInPlatform, untilRedirect } from './support/sign-in-platform.ts'
-import type { CompletionStream, Json } from './support/test-client.ts'
+import { type SignInPlatform, startSignInPlatform } from './support/sign-in-platform.ts'
+import type { Json } from './support/test-client.ts'
 
 const REFUSED = { code: 'oauth_callback_rejected', error: 'OAuth callback failed: browser_mismatch' }
 
 async function begin(
   options?: Parameters<typeof startSignInPlatform>[1],
-): Promise<SignInPlatform & { readonly stream: CompletionStream; readonly redirect: Json }> {
+): Promise<SignInPlatform & { readonly stream: TestStream; readonly redirect: Json }> {
   const started = await startSignInPlatform('pglite', options)
   const stream = await (await started.platform.client()).complete()
   return { ...started, stream, redirect: await untilRedirect(stream) }

@@ -1,21 +1,16 @@
 import { hostedMcpTool } from '@openai/agents-core'
 import { enableHostedMcpToolOAuth } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
+import type { TestStream } from '../support/test-server.ts'
 import { Browser } from '../oauth/support/browser.ts'
-import { notesTurn } from '../oauth/support/oauth-set-up.ts'
+import { notesTurn, oauthFrames, signInStatuses, toolOutputs, untilRedirect } from '../oauth/support/oauth-set-up.ts'
 import { text, toolCall } from '../support/fake-provider.ts'
-import {
-  signInFrames,
-  signInStatuses,
-  startSignInPlatform,
-  toolOutputs,
-  untilRedirect,
-} from './support/sign-in-platform.ts'
-import type { Answer, CompletionStream, Json, TestClient } from './support/test-client.ts'
+import { startSignInPlatform } from './support/sign-in-platform.ts'
+import type { Answer, Json, TestClient } from './support/test-client.ts'
 import { ENGINES } from './support/test-platform.ts'
 
 /** A run whose user signs in under this name. */
-async function signedIn(client: TestClient, login: string, request = {}): Promise<CompletionStream> {
+async function signedIn(client: TestClient, login: string, request = {}): Promise<TestStream> {
   const stream = await client.complete(request)
   const { auth_url: authUrl } = await untilRedirect(stream)
   expect((await new Browser().signIn(authUrl, login)).status).toBe(200)
@@ -35,17 +30,17 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
 
     expect(await answer.json()).toEqual({ status: 'ok', state, server_name: 'notes' })
     expect(answer.headers.get('cache-control')).toBe('no-store')
-    expect(signInFrames(stream)).toEqual([
-      { state, server: 'notes', auth_url: authUrl },
-      { state, server: 'notes', status: 'pending' },
-      { state, server: 'notes', status: 'authorized' },
+    expect(oauthFrames(stream)).toEqual([
+      { event: 'oauth_redirect', state, server: 'notes', auth_url: authUrl },
+      { event: 'oauth_status', state, server: 'notes', status: 'pending' },
+      { event: 'oauth_status', state, server: 'notes', status: 'authorized' },
     ])
     expect(toolOutputs(stream).at(-1)).toContain('Notes of ada@idp')
     expect(stream.result.status).toBe('completed')
     expect(stream.ids).toEqual(stream.ids.map((_, index) => index + 1))
 
     const next = await client.completeWhole()
-    expect(signInFrames(next.stream)).toEqual([])
+    expect(oauthFrames(next.stream)).toEqual([])
     expect(toolOutputs(next.stream).at(-1)).toContain('Notes of ada@idp')
     expect(idp.registrations).toHaveLength(1)
     expect(await platform.violations()).toEqual([])
@@ -116,7 +111,7 @@ describe.each(ENGINES)('protected tool servers on the platform on %s', (engine) 
     notes.expireAccessTokens()
     const runs = await Promise.all(Array.from({ length: 4 }, () => client.completeWhole()))
     for (const { stream } of runs) {
-      expect(signInFrames(stream)).toEqual([])
+      expect(oauthFrames(stream)).toEqual([])
       expect(toolOutputs(stream).at(-1)).toContain('Notes of ada')
     }
     expect(idp.tokenRequests.filter((request) => request.get('grant_type') === 'refresh_token')).toHaveLength(1)

@@ -2,9 +2,10 @@ import { createHash, randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import type { TestStream } from '../support/test-server.ts'
 import { TEST_REDIS_URL, testRedisReachable } from '../support/test-redis.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
-import type { CompletionStream, Json } from './support/test-client.ts'
+import type { Json } from './support/test-client.ts'
 import { ENGINES, type Served, startTwoPlatforms } from './support/test-platform.ts'
 
 const startTwo = (more: { readonly drainMs?: number } = {}): Promise<[Served, Served]> =>
@@ -17,7 +18,7 @@ async function kill(first: Served, second: Served): Promise<void> {
 }
 
 /** The message that the model began. */
-function itemOf({ frames }: CompletionStream): string {
+function itemOf({ frames }: TestStream): string {
   const added = frames.find(({ data }) => data.includes('response.output_item.added'))!
   return JSON.parse(added.data).data.data.item.id
 }

@@ -99,13 +99,13 @@ export class TestStream {
   readonly frames: SseFrame[] = []
   /** Everything received so far, comments included. */
   text = ''
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   readonly #parser = new SseParser()
   readonly #decoder = new TextDecoder()
 
   constructor(response: Response) {
     this.response = response
-    this.#reader = response.body!.getReader()
+    this.#reader = response.body?.getReader()
   }
 
   /** Reads until a frame fits, and returns it. */
@@ -134,9 +134,9 @@ export class TestStream {
   }
 
   async #pull(): Promise<boolean> {
-    const { done, value } = await this.#reader.read()
-    if (done) return false
-    const text = this.#decoder.decode(value, { stream: true })
+    const next = await this.#reader?.read()
+    if (!next || next.done) return false
+    const text = this.#decoder.decode(next.value, { stream: true })
     this.text += text
     this.frames.push(...this.#parser.push(text))
     return true
@@ -144,11 +144,26 @@ export class TestStream {
 
   /** Hangs up, as a closed browser tab does. */
   async hangUp(): Promise<void> {
-    await this.#reader.cancel()
+    await this.#reader?.cancel()
   }
 
+  /** The platform says it in a header, both servers in the first frame. */
   get runId(): string {
-    return JSON.parse(this.frames.find((frame) => frame.event === 'meta')!.data).run_id
+    return this.response.headers.get('x-agent-run-id') ?? this.meta.run_id
+  }
+
+  /** Of the platform. */
+  get chatId(): string {
+    return this.response.headers.get('x-chat-id') ?? ''
+  }
+
+  get meta(): Json {
+    return JSON.parse(this.frames.find((frame) => frame.event === 'meta')!.data)
+  }
+
+  /** The numbers of the frames, in order. */
+  get ids(): number[] {
+    return this.frames.flatMap(({ id }) => (id === null ? [] : [Number(id)]))
   }
 
   /** The payloads of the unnamed data frames. */
@@ -161,6 +176,14 @@ export class TestStream {
   /** The payload of the `messages` frame. */
   get result(): Json {
     return JSON.parse(this.frames.find((frame) => frame.event === 'messages')!.data)
+  }
+
+  /** What the model said in pieces. */
+  get spoken(): string {
+    return this.events
+      .filter((event) => event.data?.type === 'response.output_text.delta')
+      .map((event) => event.data.delta)
+      .join('')
   }
 
   /** What happened, in short words: `meta`, `agent:Solo`, raw event types, run item names, `messages`, `end`. */

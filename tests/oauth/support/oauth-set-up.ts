@@ -123,17 +123,18 @@ export function oauthFrames(stream: TestStream): Json[] {
     .map((frame) => ({ event: frame.event, ...JSON.parse(frame.data) }))
 }
 
-/** Reads until the user is asked to sign in; answers with the payload of `oauth_redirect`. */
-export async function untilRedirect(stream: TestStream): Promise<{ state: string; server: string; auth_url: string }> {
-  const frame = await stream.until(({ event }) => event === 'oauth_redirect')
-  return JSON.parse(frame.data)
+export function signInStatuses(stream: TestStream): string[] {
+  return oauthFrames(stream).flatMap(({ status }) => status ?? [])
+}
+
+/** Reads until the user is asked to sign in, elsewhere than at `known`; answers with the payload of `oauth_redirect`. */
+export async function untilRedirect(stream: TestStream, known?: string): Promise<Json> {
+  const isNew = (data: string): boolean => JSON.parse(data).auth_url !== known
+  return JSON.parse((await stream.until(({ event, data }) => event === 'oauth_redirect' && isNew(data))).data)
 }
 
 /** What the tools of a run answered, in order. */
 export function toolOutputs(stream: TestStream): string[] {
-  return stream.events.filter(({ name }) => name === 'tool_output').map(({ item }) => outputText(item.output))
-}
-
-function outputText(output: unknown): string {
-  return typeof output === 'string' ? output : JSON.stringify(output)
+  const outputs = stream.events.filter(({ name }) => name === 'tool_output').map(({ item }) => item.output)
+  return outputs.map((output) => (typeof output === 'string' ? output : JSON.stringify(output)))
 }

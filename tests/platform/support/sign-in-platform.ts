@@ -5,7 +5,6 @@ import { notesTurn } from '../../oauth/support/oauth-set-up.ts'
 import { type ProtectedToolServer, startProtectedToolServer } from '../../oauth/support/protected-tool-server.ts'
 import { type PublicAddress, startPublicAddress } from '../../oauth/support/public-address.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
-import type { CompletionStream, Json } from './test-client.ts'
 import { type Served, startPlatform } from './test-platform.ts'
 
 export type SignInPlatform = {
@@ -44,26 +43,4 @@ export async function startSignInPlatform(engine: Engine, options: Options = {})
   const platform = await start()
   address.forwardTo(platform.url)
   return { platform, idp, notes, address, agency, startAnother: () => start({ beside: platform.shared }) }
-}
-
-/** Reads until the user is asked to sign in, elsewhere than at `known`; answers with the data of `oauth_redirect`. */
-export async function untilRedirect(stream: CompletionStream, known?: string): Promise<Json> {
-  const isNew = (data: string): boolean => JSON.parse(data).auth_url !== known
-  return JSON.parse((await stream.until(({ event, data }) => event === 'oauth_redirect' && isNew(data))).data)
-}
-
-/** The data of the OAuth frames of a stream, in order. */
-export function signInFrames(stream: CompletionStream): Json[] {
-  return stream.frames.flatMap(({ event, data }) => (event?.startsWith('oauth_') ? [JSON.parse(data)] : []))
-}
-
-export function signInStatuses(stream: CompletionStream): string[] {
-  return signInFrames(stream).flatMap(({ status }) => status ?? [])
-}
-
-/** What the tools of a run answered, in order. */
-export function toolOutputs(stream: CompletionStream): string[] {
-  const events = stream.frames.flatMap(({ event, data }) => (event === null ? [JSON.parse(data).data] : []))
-  const outputs = events.filter((each) => each?.name === 'tool_output').map(({ item }) => item.output)
-  return outputs.map((output) => (typeof output === 'string' ? output : JSON.stringify(output)))
 }

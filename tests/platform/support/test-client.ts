@@ -1,4 +1,4 @@
-import { type SseFrame, SseParser } from '@bureau/protocol'
+import { TestStream } from '../../support/test-server.ts'
 import { checkAnswer } from './check-answer.ts'
 
 // oxlint-disable-next-line no-explicit-any -- answers are asserted on, member by member
@@ -72,15 +72,12 @@ export class TestClient {
   }
 
   /** Starts a completion and reads it as it comes. */
-  async complete(request: Record<string, unknown> = {}, sent?: Sent): Promise<CompletionStream> {
-    return new CompletionStream(await this.fetch('POST', '/get_completion_v2', this.completion(request), sent))
+  async complete(request: Record<string, unknown> = {}, sent?: Sent): Promise<TestStream> {
+    return new TestStream(await this.fetch('POST', '/get_completion_v2', this.completion(request), sent))
   }
 
   /** A completion that is refused, or read whole. */
-  async completeWhole(
-    request: Record<string, unknown> = {},
-    sent?: Sent,
-  ): Promise<Answer & { stream: CompletionStream }> {
+  async completeWhole(request: Record<string, unknown> = {}, sent?: Sent): Promise<Answer & { stream: TestStream }> {
     const stream = await (await this.complete(request, sent)).all()
     const { status, headers } = stream.response
     const isJson = IS_JSON.test(headers.get('content-type') ?? '')
@@ -98,83 +95,7 @@ export class TestClient {
     return { apiIntegrationId: this.integrationId, message: 'Hello', ...request }
   }
 
-  async follow(runId: string, query = '', sent?: Sent): Promise<CompletionStream> {
-    return new CompletionStream(await this.fetch('GET', `/v1/runs/${runId}/events${query}`, undefined, sent))
-  }
-}
-
-/** A stream of the platform, read frame by frame or whole. */
-export class CompletionStream {
-  readonly response: Response
-  readonly frames: SseFrame[] = []
-  text = ''
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
-  readonly #parser = new SseParser()
-  readonly #decoder = new TextDecoder()
-
-  constructor(response: Response) {
-    this.response = response
-    this.#reader = response.body?.getReader()
-  }
-
-  get runId(): string {
-    return this.response.headers.get('x-agent-run-id') ?? ''
-  }
-
-  get chatId(): string {
-    return this.response.headers.get('x-chat-id') ?? ''
-  }
-
-  async until(fits: (frame: SseFrame) => boolean): Promise<SseFrame> {
-    for (let at = 0; ;) {
-      for (; at < this.frames.length; at++) if (fits(this.frames[at]!)) return this.frames[at]!
-      if (!(await this.#pull())) throw new Error(`the stream ended before the frame came:\n${this.text.slice(-2000)}`)
-    }
-  }
-
-  untilText(part: string): Promise<SseFrame> {
-    return this.until((frame) => frame.data.includes(part))
-  }
-
-  async all(): Promise<this> {
-    while (await this.#pull()) {
-      // Frames collect in `frames`.
-    }
-    return this
-  }
-
-  async hangUp(): Promise<void> {
-    await this.#reader?.cancel()
-  }
-
-  get meta(): Json {
-    return JSON.parse(this.frames.find((frame) => frame.event === 'meta')!.data)
-  }
-
-  get result(): Json {
-    return JSON.parse(this.frames.find((frame) => frame.event === 'messages')!.data)
-  }
-
-  /** The numbers of the frames, in order. */
-  get ids(): number[] {
-    return this.frames.flatMap(({ id }) => (id === null ? [] : [Number(id)]))
-  }
-
-  /** What the model said in pieces. */
-  get spoken(): string {
-    return this.frames
-      .flatMap((frame) => (frame.event === null ? [JSON.parse(frame.data).data] : []))
-      .filter((event) => event?.data?.type === 'response.output_text.delta')
-      .map((event) => event.data.delta)
-      .join('')
-  }
-
-  async #pull(): Promise<boolean> {
-    const next = await this.#reader?.read()
-    if (!next || next.done) return false
-    const text = this.#decoder.decode(next.value, { stream: true })
-    this.text += text
-    this.frames.push(...this.#parser.push(text))
-    return true
+  async follow(runId: string, query = '', sent?: Sent): Promise<TestStream> {
+    return new TestStream(await this.fetch('GET', `/v1/runs/${runId}/events${query}`, undefined, sent))
   }
 }
