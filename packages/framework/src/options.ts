@@ -1,6 +1,6 @@
 import { distance } from 'fastest-levenshtein'
 import { z } from 'zod'
-import { ConfigError } from '@bureau/protocol'
+import { ConfigError, isFields } from '@bureau/protocol'
 
 /** A check for each member of an options type: the compiler complains when one is missing. */
 export type OptionChecks<Options> = { readonly [Name in keyof Options]-?: z.ZodType }
@@ -56,7 +56,7 @@ export function readOptions<Schema extends z.ZodObject>(
 
 /** An instance of a class is something else that was put in the place of the options. */
 function isPlainObject(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  if (!isFields(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { type Fields, isFields } from './fields.ts'
 
 /**
  * One item of a conversation: a Responses API item in its wire form plus the metadata that says whose it is.
@@ -32,18 +33,17 @@ export type Message = z.infer<typeof Message>
  * copy of each item and ten more objects.
  */
 export function isMessage(value: unknown): value is Message {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  const item = value as Readonly<Record<string, unknown>>
   return (
-    isTextOrAbsent(item['type']) &&
-    isTextOrAbsent(item['role']) &&
-    isTextOrAbsent(item['id']) &&
-    isTextOrAbsent(item['call_id']) &&
-    isGoodMetadata(item)
+    isFields(value) &&
+    isTextOrAbsent(value['type']) &&
+    isTextOrAbsent(value['role']) &&
+    isTextOrAbsent(value['id']) &&
+    isTextOrAbsent(value['call_id']) &&
+    isGoodMetadata(value)
   )
 }
 
-function isGoodMetadata(item: Readonly<Record<string, unknown>>): boolean {
+function isGoodMetadata(item: Fields): boolean {
   return (
     (item['agent'] === null || isTextOrAbsent(item['agent'])) &&
     (item['callerAgent'] === null || isTextOrAbsent(item['callerAgent'])) &&

@@ -1,3 +1,4 @@
+import { isFields } from '@bureau/protocol'
 import type { Approval, Run } from '@bureau/client'
 import { coloured, plain } from '../terminal-text.ts'
 import type { TypedLines } from './typed-lines.ts'
@@ -48,8 +49,7 @@ async function decisionOn(
 
 export function isJsonObject(text: string): boolean {
   try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
+    return isFields(JSON.parse(text))
   } catch {
     return false
   }

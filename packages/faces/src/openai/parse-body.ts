@@ -1,3 +1,4 @@
+import { isFields } from '@bureau/protocol'
 import { problemSentence } from '@bureau/runtime'
 import type { z } from 'zod'
 import { ApiError, invalidParam } from './api-error.ts'
@@ -8,7 +9,7 @@ import { ApiError, invalidParam } from './api-error.ts'
  * @throws ApiError 400, with the member that is wrong.
  */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+  if (!isFields(body)) {
     throw new ApiError('Send a JSON object as application/json.', { status: 400, code: 'invalid_json' })
   }
   return parsePart(schema, body, '')

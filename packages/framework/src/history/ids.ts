@@ -1,4 +1,4 @@
-import { type Message, withoutMetadata } from '@bureau/protocol'
+import { isFields, type Message, withoutMetadata } from '@bureau/protocol'
 
 /** Ids that adapters of other model interfaces give to every item. They identify nothing. */
 export function isPlaceholder(id: unknown): boolean {
@@ -45,7 +45,7 @@ function repeatsIds(items: readonly Message[]): boolean {
 /** What an item says, as text that is the same for equal contents. */
 function contentOf(item: Message): string {
   return JSON.stringify(withoutMetadata(item), (_key, value: unknown) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+    if (!isFields(value)) return value
     return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
   })
 }

@@ -1,4 +1,4 @@
-import { ERRORS, ServiceError } from '@bureau/protocol'
+import { ERRORS, isFields, ServiceError } from '@bureau/protocol'
 import { InvalidJson, JsonLimitExceeded, type JsonLimits, readJson, StringEnds } from '@bureau/runtime'
 import { pointerOf, refusalOf } from './parse-input.ts'
 
@@ -19,7 +19,7 @@ const DATA_MEMBER = 'user_context'
  */
 export function parseStrictJson(bytes: Buffer): Record<string, unknown> {
   const value = parseAnyStrictJson(bytes)
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  if (isFields(value)) return value
   throw invalidJson('It is not an object')
 }
 
@@ -65,8 +65,7 @@ function readStrictJson(bytes: Buffer): unknown {
 export function parseDataObject(text: string): Record<string, unknown> | undefined {
   try {
     const { [DATA_MEMBER]: data, ...more } = parseStrictJson(Buffer.from(`{"${DATA_MEMBER}":${text}}`))
-    const isObject = typeof data === 'object' && data !== null && !Array.isArray(data)
-    return isObject && Object.keys(more).length === 0 ? (data as Record<string, unknown>) : undefined
+    return isFields(data) && Object.keys(more).length === 0 ? data : undefined
   } catch {
     return undefined
   }

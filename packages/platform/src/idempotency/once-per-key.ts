@@ -1,4 +1,4 @@
-import { ServiceError } from '@bureau/protocol'
+import { isFields, ServiceError } from '@bureau/protocol'
 import { isPassing } from '../db/database-error.ts'
 import { CommitUnknownError } from '../db/database.ts'
 import { newId } from '../ids.ts'
@@ -62,7 +62,7 @@ export async function oncePerKey(
 }
 
 function withoutSecrets(body: unknown, shownOnce: readonly string[]): unknown {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return body
+  if (!isFields(body)) return body
   const secrets = shownOnce.filter((name) => Object.hasOwn(body, name))
   return { ...body, ...Object.fromEntries(secrets.map((name) => [name, null])) }
 }

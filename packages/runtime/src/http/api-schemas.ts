@@ -1,3 +1,4 @@
+import { isFields } from '@bureau/protocol'
 import { z } from 'zod'
 import type { NamedSchema } from './route.ts'
 
@@ -77,7 +78,7 @@ function rebased(node: unknown, root: string): unknown {
 
 /** In OpenAPI 3.0 `nullable` counts only beside a `type`, and adds nothing to an `enum`: there, null becomes a choice of its own. */
 function withTypedNull(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  if (!isFields(value)) return value
   const { nullable, allOf = [], anyOf = allOf, ...rest } = value as Json
   const { type, enum: choices } = rest
   if (nullable !== true) return value

@@ -1,4 +1,4 @@
-import { ServiceError, type ValidationEntry } from '@bureau/protocol'
+import { isFields, ServiceError, type ValidationEntry } from '@bureau/protocol'
 import { type InputCodes, problemSentence } from '@bureau/runtime'
 import { z } from 'zod'
 import { MAX_ENTRIES, validationEntries } from './validation-entries.ts'
@@ -25,7 +25,7 @@ export class InvalidBody extends Error {
 
 /** @throws InvalidBody */
 export function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw notAnObject(body)
+  if (!isFields(body)) throw notAnObject(body)
   const issues = issuesOfLongLists(schema, body)
   if (issues.length > 0) throw new InvalidBody(validationEntries(issues, body))
   const parsed = schema.safeParse(body)

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import { ConfigError, type ValidationEntry } from '@bureau/protocol'
+import { ConfigError, isFields, type ValidationEntry } from '@bureau/protocol'
 import type { z } from 'zod'
 import { validationEntries, WRONG_TYPES } from '../http/validation-entries.ts'
 import { InvalidBody, notAnObject } from '../http/invalid-body.ts'
@@ -14,7 +14,7 @@ type Issue = z.core.$ZodIssue
  */
 export function toolInputOf(body: unknown): Record<string, unknown> {
   if (body === undefined) return {}
-  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>
+  if (isFields(body)) return body
   throw notAnObject(body)
 }
 

@@ -4,7 +4,7 @@ import type {
   LanguageModelV4ToolApprovalResponsePart,
   LanguageModelV4ToolResultPart,
 } from '@ai-sdk/provider'
-import type { WireItem } from '@bureau/protocol'
+import { isFields, type WireItem } from '@bureau/protocol'
 import type { ResponsesRequest } from '../../agency/model-object.ts'
 import { type LanguageModel, vendorOfModel } from '../../agency/language-model.ts'
 import { CallOutputs, listOf, textOf } from '../wire-content.ts'
@@ -167,7 +167,7 @@ function imagesOf(item: WireItem, own: ProviderData | undefined): AssistantPart[
 export function argumentsOf(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text === '' ? '{}' : text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+    if (isFields(value)) return value
   } catch {
     // Shown below, like JSON of another kind.
   }
