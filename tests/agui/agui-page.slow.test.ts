@@ -1,22 +1,18 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { tool } from '@bureau/framework'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { build } from 'vite'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
+import { startHttpServer } from '../support/http-server.ts'
 import { failed, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
 
-const CHROMIUM = '/usr/bin/chromium'
 const PAGE = path.resolve(import.meta.dirname, '../../examples/agui-page')
-
-const installed = existsSync(CHROMIUM)
-if (!installed) console.log(`The example page is not opened in a browser: there is no ${CHROMIUM}.`)
 
 const add = tool({
   name: 'add',
@@ -25,23 +21,13 @@ const add = tool({
   execute: ({ a, b }) => String(a + b),
 })
 
-describe.skipIf(!installed && !process.env['CI'])('the example page in a real browser', () => {
+describe.skipIf(!canBrowse)('the example page in a real browser', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'agui-page-'))
   let browser: Browser
 
   beforeAll(async () => {
     await build({ root: PAGE, logLevel: 'silent', build: { outDir: folder, emptyOutDir: true } })
-    const args = [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-    ]
-    browser = await chromium.launch({
-      executablePath: CHROMIUM,
-      args: [...args, '--disable-component-update', '--disable-sync'],
-    })
+    browser = await launchChromium()
   })
 
   afterAll(async () => {
@@ -51,7 +37,7 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
 
   /** The page, from another origin than the agency's. Problems it has collect in the list. */
   async function openPage(agency: string): Promise<{ page: Page; problems: string[] }> {
-    const server = createServer((request, response) => {
+    const url = await startHttpServer((request, response) => {
       const name = new URL(request.url ?? '/', 'http://page').pathname.slice(1) || 'index.html'
       const types: Record<string, string> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
       response.setHeader('content-type', types[path.extname(name)] ?? 'application/octet-stream')
@@ -60,8 +46,6 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
         () => response.writeHead(404).end(),
       )
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    closeAfterTest(async () => void server.close())
     const page = await browser.newPage()
     closeAfterTest(() => page.close())
     const problems: string[] = []
@@ -69,8 +53,7 @@ describe.skipIf(!installed && !process.env['CI'])('the example page in a real br
       if (line.type() === 'error' || line.type() === 'warning') problems.push(line.text())
     })
     page.on('pageerror', (error) => problems.push(error.message))
-    const { port } = server.address() as AddressInfo
-    await page.goto(`http://127.0.0.1:${port}/?agency=${encodeURIComponent(agency)}`)
+    await page.goto(`${url}/?agency=${encodeURIComponent(agency)}`)
     return { page, problems }
   }
 

@@ -4,7 +4,7 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { closeAfterTest, type Json, startTestServer, type TestServer } from '../support/test-server.ts'
@@ -34,7 +34,7 @@ const refund = tool({
   },
 })
 
-describe.skipIf(!hasChromium() && !process.env['CI'])('the CopilotKit page of the documents', () => {
+describe.skipIf(!canBrowse)('the CopilotKit page of the documents', () => {
   let browser: Browser
   let folder: string
 

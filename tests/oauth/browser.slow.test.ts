@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ChatRequest, hasChromium, launchChromium, signInAt, startFrontEnd } from './support/chat-window.ts'
+import { type ChatRequest, signInAt, startFrontEnd } from './support/chat-window.ts'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
 import { asUser, startOAuthSetUp } from './support/oauth-set-up.ts'
 
 const asAda = (serverUrl: string): ChatRequest => ({
@@ -9,7 +10,7 @@ const asAda = (serverUrl: string): ChatRequest => ({
   body: { message: 'read my notes' },
 })
 
-describe.skipIf(!hasChromium() && !process.env['CI'])('the sign-in in a real browser', () => {
+describe.skipIf(!canBrowse)('the sign-in in a real browser', () => {
   let browser: Browser
 
   beforeAll(async () => {

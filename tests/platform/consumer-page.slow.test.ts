@@ -5,7 +5,7 @@ import { rolldown } from 'rolldown'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { startHttpServer } from '../support/http-server.ts'
-import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import type { TestClient } from './support/test-client.ts'
@@ -83,7 +83,7 @@ async function servePage(): Promise<string> {
   })
 }
 
-describe.skipIf(!hasChromium() && !process.env['CI'])('a page that holds nothing but a consumer token', () => {
+describe.skipIf(!canBrowse)('a page that holds nothing but a consumer token', () => {
   const platform = servePlatform('pglite', { agencies: { shop } })
   let browser: Browser
   beforeAll(async () => void (browser = await launchChromium()))

@@ -1,9 +1,10 @@
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasChromium, launchChromium, signInAt, startFrontEnd } from '../oauth/support/chat-window.ts'
+import { signInAt, startFrontEnd } from '../oauth/support/chat-window.ts'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
 import { startSignInPlatform } from './support/sign-in-platform.ts'
 
-describe.skipIf(!hasChromium() && !process.env['CI'])('the sign-in on the platform, in a real browser', () => {
+describe.skipIf(!canBrowse)('the sign-in on the platform, in a real browser', () => {
   let browser: Browser
 
   beforeAll(async () => {

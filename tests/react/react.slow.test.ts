@@ -2,7 +2,7 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { hasChromium, launchChromium } from '../oauth/support/chat-window.ts'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
 import { startPlatform } from '../platform/support/test-platform.ts'
 import { type FakeProvider, hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, startTestServer } from '../support/test-server.ts'
@@ -101,7 +101,7 @@ const ask = async (page: Page, message: string): Promise<void> => {
 
 const messages = (page: Page): Promise<string[]> => page.locator('article').allInnerTexts()
 
-describe.skipIf(!hasChromium() && !process.env['CI'])('the front end of the page about React', () => {
+describe.skipIf(!canBrowse)('the front end of the page about React', () => {
   beforeAll(async () => void (browser = await launchChromium()))
   afterAll(() => browser.close())
 

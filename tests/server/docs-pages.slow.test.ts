@@ -1,14 +1,10 @@
-import { existsSync } from 'node:fs'
 import { tool } from '@bureau/framework'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { canBrowse, launchChromium } from '../support/chromium.ts'
 import { startPrefixProxy } from '../support/prefix-proxy.ts'
 import { soloAgency, startTestServer } from '../support/test-server.ts'
-
-const CHROMIUM = '/usr/bin/chromium'
-const present = existsSync(CHROMIUM)
-if (!present && !process.env['CI']) console.warn(`skipped: there is no browser at ${CHROMIUM}`)
 
 const now = tool({
   name: 'now',
@@ -38,9 +34,9 @@ async function visit(url: string, ready: string): Promise<{ page: Page; hosts: S
   return { page, hosts, complaints }
 }
 
-describe.skipIf(!present && !process.env['CI'])('the documents in a browser', () => {
+describe.skipIf(!canBrowse)('the documents in a browser', () => {
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+    browser = await launchChromium()
   })
   afterAll(() => browser.close())
 

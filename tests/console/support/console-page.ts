@@ -1,18 +1,15 @@
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll } from 'vitest'
 import { buildConsoleIfOld } from '../../../scripts/build-console.ts'
+import { launchChromium } from '../../support/chromium.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
 
-const CHROMIUM = '/usr/bin/chromium'
+export { canBrowse } from '../../support/chromium.ts'
+
 /** For what has to appear, on a machine that is busy. */
 const PATIENCE_MS = 90_000
-
-/** False: there is no browser, and that is no mistake. */
-export const canBrowse = existsSync(CHROMIUM) || Boolean(process.env['CI'])
-if (!canBrowse) console.log(`The console is not opened in a browser: there is no ${CHROMIUM}.`)
 
 const AXE = path.resolve(import.meta.dirname, '../../../node_modules/axe-core/axe.min.js')
 
@@ -38,8 +35,7 @@ export function consoleBrowser(
   let browser: Browser
   beforeAll(async () => {
     await buildConsoleIfOld()
-    const args = ['--no-sandbox', '--disable-dev-shm-usage', ...more]
-    browser = await chromium.launch({ executablePath: CHROMIUM, args })
+    browser = await launchChromium(more)
   })
   afterAll(() => browser?.close())
   return (url, options = {}) => openConsole(browser, url, options)

@@ -1,21 +1,6 @@
-import { existsSync } from 'node:fs'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { startHttpServer } from '../../support/http-server.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
-
-const CHROMIUM = '/usr/bin/chromium'
-
-/** False, with a printed reason, where there is no browser. */
-export function hasChromium(): boolean {
-  const installed = existsSync(CHROMIUM)
-  if (!installed) console.log(`The sign-in is not done in a browser: there is no ${CHROMIUM}.`)
-  return installed
-}
-
-export function launchChromium(): Promise<Browser> {
-  const args = ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-sync']
-  return chromium.launch({ executablePath: CHROMIUM, args })
-}
 
 /** Begins a run on load, shows its frames, and opens the provider in a window of its own. */
 const FRONT_END = `<!doctype html><meta charset="utf-8"><title>Chat</title>

@@ -1,14 +1,9 @@
-import { existsSync } from 'node:fs'
 import { Agency, Agent } from '@bureau/framework'
-import { chromium } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
+import { canBrowse, launchChromium } from '../../../../tests/support/chromium.ts'
 import { closeAfterTest } from '../../../../tests/support/test-server.ts'
 import { speech } from './fake-realtime-provider.test-support.ts'
 import { startRealtimeServer } from './realtime.test-support.ts'
-
-const CHROMIUM = '/usr/bin/chromium'
-const installed = existsSync(CHROMIUM)
-if (!installed) console.log(`No browser connects to a realtime session: there is no ${CHROMIUM}.`)
 
 /** What a page does: connects with a credential, asks for an answer, and collects messages until the audio has ended. */
 const CONVERSE = `async ({ url, protocols }) => {
@@ -25,19 +20,12 @@ const CONVERSE = `async ({ url, protocols }) => {
   })
 }`
 
-describe.skipIf(!installed && !process.env['CI'])('a real browser', () => {
+describe.skipIf(!canBrowse)('a real browser', () => {
   test('connects with a ticket as a protocol, hears the agent, and cannot use the ticket twice', async () => {
     const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', instructions: 'x' }) })
     const server = await startRealtimeServer({ agencies: { shop: agency }, token: 'secret' })
     server.provider.script([[speech('Hello')]])
-    const args = [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-    ]
-    const browser = await chromium.launch({ executablePath: CHROMIUM, args: [...args, '--disable-component-update'] })
+    const browser = await launchChromium()
     closeAfterTest(() => browser.close())
     const page = await browser.newPage()
     await page.goto(`${server.url}/healthz`)
