@@ -2,65 +2,18 @@ import {
   CancelTaskRequest,
   GetTaskRequest,
   ListTasksRequest,
-  SendMessageRequest,
   StreamResponse,
   SubscribeToTaskRequest,
-  Task,
 } from '@a2a-js/sdk'
-import {
-  type Client,
-  ClientFactory,
-  ClientFactoryOptions,
-  DefaultAgentCardResolver,
-  JsonRpcTransportFactory,
-  RestTransportFactory,
-} from '@a2a-js/sdk/client'
 import { Agency, Agent, type InputGuardrail, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { type Binding, BINDINGS, connectTo, say, send, shown, updates } from './a2a-client.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
-const BINDINGS = ['JSONRPC', 'HTTP+JSON'] as const
-type Binding = (typeof BINDINGS)[number]
-
-/** The official client, which finds the address of the binding on the agency's card. */
-async function connect(server: TestServer, binding: Binding, agency = 'solo', headers: Record<string, string> = {}) {
-  const fetchImpl: typeof fetch = (input, init) => {
-    const merged = new Headers(init?.headers)
-    for (const [name, value] of Object.entries(headers)) merged.set(name, value)
-    return fetch(input, { ...init, headers: merged })
-  }
-  const factory = new ClientFactory(
-    ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
-      transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
-      preferredTransports: [binding],
-      cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
-    }),
-  )
-  return factory.createFromUrl(`${server.url}/a2a/${agency}/.well-known/agent-card.json`, '')
-}
-
-let messages = 0
-
-const say = (content: string | object[], more: Json = {}): SendMessageRequest => {
-  const parts = typeof content === 'string' ? [{ text: content }] : content
-  const { configuration, ...rest } = more
-  const message = { messageId: `m-${++messages}`, role: 'ROLE_USER', parts, ...rest }
-  return SendMessageRequest.fromJSON({ message, ...(configuration && { configuration }) })
-}
-
-/** A task in the JSON of the protocol. */
-const shown = (task: unknown): Json => Task.toJSON(task as Task)
-
-const send = async (client: Client, content: string | object[], more?: Json): Promise<Json> =>
-  shown(await client.sendMessage(say(content, more)))
-
-async function updates(stream: AsyncIterable<StreamResponse>): Promise<Json[]> {
-  const all: Json[] = []
-  for await (const update of stream) all.push(StreamResponse.toJSON(update))
-  return all
-}
+const connect = ({ url }: TestServer, binding: Binding, agency = 'solo', headers: Record<string, string> = {}) =>
+  connectTo(`${url}/a2a/${agency}`, binding, headers)
 
 const states = (all: readonly Json[]): string[] =>
   all.flatMap(({ task, statusUpdate }) => (task ?? statusUpdate)?.status.state ?? [])

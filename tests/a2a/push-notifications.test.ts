@@ -4,20 +4,13 @@ import {
   GetTaskPushNotificationConfigRequest,
   ListTaskPushNotificationConfigsRequest,
   ListTaskPushNotificationConfigsResponse,
-  SendMessageRequest,
-  Task,
   TaskPushNotificationConfig,
 } from '@a2a-js/sdk'
-import {
-  type Client,
-  ClientFactory,
-  ClientFactoryOptions,
-  JsonRpcTransportFactory,
-  RestTransportFactory,
-} from '@a2a-js/sdk/client'
+import type { Client } from '@a2a-js/sdk/client'
 import { tool } from '@bureau/framework'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { type Binding, BINDINGS, connectTo, say, shown } from './a2a-client.ts'
 import { startHttpServer } from '../support/http-server.ts'
 import { hold, status, text, toolCall } from '../support/fake-provider.ts'
 import { Receiver } from '../support/receiver.ts'
@@ -43,19 +36,12 @@ const pay = tool({
 const start = (): Promise<TestServer> =>
   startTestServer({ agencies: soloAgency({ tools: [pay] }), env: { BUREAU_ALLOWED_HOSTS: host } })
 
-async function connect({ url }: TestServer, binding: string): Promise<Client> {
-  const transports = [new JsonRpcTransportFactory(), new RestTransportFactory()]
-  const options = { transports, preferredTransports: [binding] }
-  const factory = new ClientFactory(ClientFactoryOptions.createFrom(ClientFactoryOptions.default, options))
-  return factory.createFromUrl(`${url}/a2a/solo/.well-known/agent-card.json`, '')
-}
+const connect = ({ url }: TestServer, binding: Binding): Promise<Client> => connectTo(`${url}/a2a/solo`, binding)
 
-async function send(client: Client, words: string | object[], more: Json = {}): Promise<Json> {
+async function send(client: Client, content: string | object[], more: Json = {}): Promise<Json> {
   const { push, now = false, ...rest } = more
-  const parts = typeof words === 'string' ? [{ text: words }] : words
-  const message = { messageId: 'm', role: 'ROLE_USER', parts, ...rest }
   const configuration = { returnImmediately: now, taskPushNotificationConfig: push }
-  return Task.toJSON((await client.sendMessage(SendMessageRequest.fromJSON({ message, configuration }))) as Task)
+  return shown(await client.sendMessage(say(content, { configuration, ...rest })))
 }
 
 const create = async (client: Client, config: Json): Promise<Json> =>
@@ -71,7 +57,7 @@ const listed = async (client: Client, taskId: string): Promise<Json[]> => {
 
 const stateOf = ({ body }: { readonly body: Json }): string => body.statusUpdate.status.state
 
-describe.each(['JSONRPC', 'HTTP+JSON'])('push notifications, asked for over %s', (binding) => {
+describe.each(BINDINGS)('push notifications, asked for over %s', (binding) => {
   test('the end of a task is notified, with the token and the credentials of its client, and without its words', async () => {
     const server = await start()
     server.provider.script([text('secret words')])

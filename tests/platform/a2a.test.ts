@@ -3,21 +3,13 @@ import {
   GetTaskRequest,
   ListTasksRequest,
   ListTasksResponse,
-  SendMessageRequest,
   StreamResponse,
   SubscribeToTaskRequest,
-  Task,
 } from '@a2a-js/sdk'
-import {
-  type Client,
-  ClientFactory,
-  ClientFactoryOptions,
-  DefaultAgentCardResolver,
-  JsonRpcTransportFactory,
-  RestTransportFactory,
-} from '@a2a-js/sdk/client'
+import type { Client } from '@a2a-js/sdk/client'
 import { Agency, Agent } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
+import { type Binding, BINDINGS, connectTo, send, shown, updates } from '../a2a/a2a-client.ts'
 import { TEST_REDIS_URL } from '../support/test-redis.ts'
 import { pay } from '../support/conversations.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
@@ -36,49 +28,20 @@ const shop = new Agency({
   }),
 })
 
-/** The official client of an integration, with a key or a consumer's token. */
-async function connect({ url, token, integrationId }: TestClient, binding: string): Promise<Client> {
-  const fetchImpl: typeof fetch = (input, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('authorization', `Bearer ${token}`)
-    return fetch(input, { ...init, headers })
-  }
-  const factory = new ClientFactory(
-    ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
-      transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
-      preferredTransports: [binding],
-      cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
-    }),
-  )
-  return factory.createFromUrl(`${url}/a2a/${integrationId}/.well-known/agent-card.json`, '')
-}
+/** A client of an integration, with a key or a consumer's token. */
+const connect = ({ url, token, integrationId }: TestClient, binding: Binding): Promise<Client> =>
+  connectTo(`${url}/a2a/${integrationId}`, binding, { authorization: `Bearer ${token}` })
 
-const say = (content: string | object[], more: Json = {}): SendMessageRequest => {
-  const { configuration, ...rest } = more
-  const parts = typeof content === 'string' ? [{ text: content }] : content
-  const message = { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts, ...rest }
-  return SendMessageRequest.fromJSON({ message, ...(configuration && { configuration }) })
-}
-
-const shown = (task: unknown): Json => Task.toJSON(task as Task)
-const send = async (client: Client, content: string | object[], more?: Json): Promise<Json> =>
-  shown(await client.sendMessage(say(content, more)))
 const get = async (client: Client, id: string): Promise<Json> =>
   shown(await client.getTask(GetTaskRequest.fromJSON({ id })))
 const list = async (client: Client, query: object = {}): Promise<Json> =>
   ListTasksResponse.toJSON(await client.listTasks(ListTasksRequest.fromJSON(query)))
 
-async function updates(stream: AsyncIterable<StreamResponse>): Promise<Json[]> {
-  const all: Json[] = []
-  for await (const update of stream) all.push(StreamResponse.toJSON(update))
-  return all
-}
-
 const decision = (more: object = {}): object[] => [
   { data: { approvals: [{ call_id: 'call_p', approve: true, ...more }] } },
 ]
 
-describe.each(['JSONRPC', 'HTTP+JSON'])('a platform that is full, for an A2A client that speaks %s', (binding) => {
+describe.each(BINDINGS)('a platform that is full, for an A2A client that speaks %s', (binding) => {
   const platform = servePlatform('pglite', { agencies: { shop }, config: { maxActiveRuns: 1 } })
 
   test('refuses another task, and shows and cancels the one that works', async () => {
@@ -99,7 +62,7 @@ describe.each(['JSONRPC', 'HTTP+JSON'])('a platform that is full, for an A2A cli
   })
 })
 
-describe.each(['JSONRPC', 'HTTP+JSON'])('the platform for an A2A client that speaks %s', (binding) => {
+describe.each(BINDINGS)('the platform for an A2A client that speaks %s', (binding) => {
   const asked: string[] = []
   const intercept = (operation: string): undefined => void asked.push(operation)
   const platform = servePlatform('pglite', { agencies: { shop }, intercept })

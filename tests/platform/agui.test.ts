@@ -1,34 +1,11 @@
-import { HttpAgent as Client1_0_0 } from '@ag-ui/client'
 import { Agency, Agent, tool } from '@bureau/framework'
-import { HttpAgent as Client0_0_44 } from 'ag-ui-client-0.0.44'
-import { HttpAgent as Client0_0_59 } from 'ag-ui-client-0.0.59'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { type Client, CLIENTS, result, run } from '../agui/client-versions.ts'
 import { failed, hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { aguiBody } from '../agui/agui.test-client.ts'
 import type { Answer, Json, TestClient } from './support/test-client.ts'
 import { servePlatform } from './support/test-platform.ts'
-
-/** What the clients of all versions have in common. */
-type Client = {
-  messages: Json[]
-  state: Json
-  addMessage(message: Json): void
-  runAgent(input: object, subscriber: { onEvent: (seen: { event: Json }) => void }): Promise<unknown>
-}
-
-type ClientClass = new (options: {
-  url: string
-  threadId: string
-  headers: Record<string, string>
-  initialState?: Json
-}) => Client
-
-const CLIENTS = [
-  { version: '0.0.44', knowsAll: false, Agent: Client0_0_44 as unknown as ClientClass },
-  { version: '0.0.59', knowsAll: false, Agent: Client0_0_59 as unknown as ClientClass },
-  { version: '1.0.0', knowsAll: true, Agent: Client1_0_0 as unknown as ClientClass },
-]
 
 const paid: Json[] = []
 const pay = tool({
@@ -55,22 +32,6 @@ const clerk = new Agent({ name: 'Clerk', instructions: 'You are secret.', model:
 const agencies = { shop: new Agency({ name: 'Shop', entryPoint: clerk }) }
 
 const paint = { name: 'paint', description: 'Paints the page.', parameters: { type: 'object', properties: {} } }
-
-type Seen = { readonly events: Json[]; readonly types: string[]; readonly last: Json }
-
-async function run(agent: Client, content: string | null, more: object = {}): Promise<Seen> {
-  const events: Json[] = []
-  if (content !== null) agent.addMessage({ id: crypto.randomUUID(), role: 'user', content })
-  await agent.runAgent(more, { onEvent: ({ event }) => void events.push(event) })
-  return { events, types: events.map(({ type }) => type), last: events.at(-1) }
-}
-
-const result = (toolCallId: string, content: string): Json => ({
-  id: `r_${toolCallId}`,
-  role: 'tool',
-  toolCallId,
-  content,
-})
 
 const decide = ({ outcome }: Json, payload: object = { approved: true }): Json[] =>
   outcome.interrupts.map(({ id }: Json) => ({ interruptId: id, status: 'resolved', payload }))

@@ -1,11 +1,9 @@
-import { HttpAgent as Client1_0_0 } from '@ag-ui/client'
 import { Agency, Agent, tool } from '@bureau/framework'
 import type { EventSource, RunEvent, WireItem } from '@bureau/protocol'
-import { HttpAgent as Client0_0_44 } from 'ag-ui-client-0.0.44'
-import { HttpAgent as Client0_0_59 } from 'ag-ui-client-0.0.59'
 import fastify from 'fastify'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { type Client, CLIENTS, result, run } from '../../../../tests/agui/client-versions.ts'
 import { TEST_REDIS_URL, testRedisReachable } from '../../../../tests/support/test-redis.ts'
 import {
   codeInterpreter,
@@ -29,23 +27,6 @@ import { AguiRequest, readAguiRequest } from './read-request.ts'
 import { startAguiServer } from '../../../../tests/agui/agui.test-client.ts'
 import { aguiEncoder } from './encode.ts'
 
-/** What the clients of all versions have in common. */
-type Client = {
-  messages: Json[]
-  state: Json
-  addMessage(message: Json): void
-  runAgent(input: object, subscriber: { onEvent: (seen: { event: Json }) => void }): Promise<unknown>
-}
-
-type ClientClass = new (options: { url: string; threadId: string }) => Client
-
-/** CopilotKit up to 1.75 comes with 0.0.59. */
-const CLIENTS = [
-  { version: '0.0.44', knowsAll: false, Agent: Client0_0_44 as unknown as ClientClass },
-  { version: '0.0.59', knowsAll: false, Agent: Client0_0_59 as unknown as ClientClass },
-  { version: '1.0.0', knowsAll: true, Agent: Client1_0_0 as unknown as ClientClass },
-]
-
 const add = tool({
   name: 'add',
   description: 'Adds.',
@@ -54,23 +35,6 @@ const add = tool({
 })
 
 const paint = { name: 'paint', description: 'Paints the page.', parameters: { type: 'object', properties: {} } }
-
-const result = (toolCallId: string, content: string): Json => ({
-  id: `r_${toolCallId}`,
-  role: 'tool',
-  toolCallId,
-  content,
-})
-
-type Seen = { readonly events: Json[]; readonly types: string[]; readonly messages: Json[] }
-
-/** One run of a client: every event that it took, and the conversation that it ended with. */
-async function run(agent: Client, content: string | null, more: object = {}): Promise<Seen> {
-  const events: Json[] = []
-  if (content !== null) agent.addMessage({ id: crypto.randomUUID(), role: 'user', content })
-  await agent.runAgent(more, { onEvent: ({ event }) => void events.push(event) })
-  return { events, types: events.map(({ type }) => type), messages: agent.messages }
-}
 
 const SOLO: EventSource = { agent: 'Solo', callerAgent: null, agent_run_id: 'run_solo' }
 const ENDED = {
