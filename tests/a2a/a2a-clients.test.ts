@@ -5,9 +5,10 @@ import {
   StreamResponse,
   SubscribeToTaskRequest,
 } from '@a2a-js/sdk'
-import { Agency, Agent, type InputGuardrail, tool } from '@bureau/framework'
+import { Agency, Agent, type InputGuardrail } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { editablePay } from '../support/conversations.ts'
 import { type Binding, BINDINGS, connectTo, say, send, shown, updates } from './a2a-client.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
@@ -220,17 +221,7 @@ describe.each(BINDINGS)('a client that speaks %s', (binding) => {
 
 describe.each(BINDINGS)('a call that a person must approve, over %s', (binding) => {
   const open = async () => {
-    const paid: number[] = []
-    const pay = tool({
-      name: 'pay',
-      description: 'Pays.',
-      parameters: z.object({ euros: z.number() }),
-      needsApproval: { when: true, edit: true },
-      execute: ({ euros }) => {
-        paid.push(euros)
-        return `paid ${euros}`
-      },
-    })
+    const { pay, paid } = editablePay()
     const server = await startTestServer({ agencies: soloAgency({ tools: [pay] }) })
     server.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('Done.'), text('Bye.')])
     return { server, paid, client: await connect(server, binding) }

@@ -7,9 +7,8 @@ import {
   TaskPushNotificationConfig,
 } from '@a2a-js/sdk'
 import type { Client } from '@a2a-js/sdk/client'
-import { tool } from '@bureau/framework'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { type Binding, BINDINGS, connectTo, say, shown } from './a2a-client.ts'
 import { startHttpServer } from '../support/http-server.ts'
 import { hold, status, text, toolCall } from '../support/fake-provider.ts'
@@ -22,14 +21,6 @@ let host: string
 beforeEach(async () => {
   receiver = new Receiver()
   host = new URL(await startHttpServer(receiver.listener)).host
-})
-
-const pay = tool({
-  name: 'pay',
-  description: 'Pays.',
-  parameters: z.object({}),
-  needsApproval: true,
-  execute: () => 'paid',
 })
 
 /** A server whose operator has named the receiver. */
@@ -80,7 +71,7 @@ describe.each(BINDINGS)('push notifications, asked for over %s', (binding) => {
 
   test.each([
     ['has failed', 'TASK_STATE_FAILED', [status(401)]],
-    ['waits for a person', 'TASK_STATE_INPUT_REQUIRED', [toolCall('pay', {}, { callId: 'call_p' })]],
+    ['waits for a person', 'TASK_STATE_INPUT_REQUIRED', [toolCall('pay', { euros: 5 }, { callId: 'call_p' })]],
   ] as const)('that a task %s is notified', async (_, state, script) => {
     const server = await start()
     server.provider.script([...script])
@@ -92,7 +83,7 @@ describe.each(BINDINGS)('push notifications, asked for over %s', (binding) => {
 
   test('a task that goes on after a decision is notified of at its end again', async () => {
     const server = await start()
-    server.provider.script([toolCall('pay', {}, { callId: 'call_p' }), text('Done.')])
+    server.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('Done.')])
     const client = await connect(server, binding)
     const { id: taskId } = await send(client, 'Pay.', { push: { url: `http://${host}/` } })
     await receiver.until('/', 1)
@@ -151,7 +142,7 @@ describe.each(BINDINGS)('push notifications, asked for over %s', (binding) => {
 
   test('a task that is cancelled while it waits is notified of', async () => {
     const server = await start()
-    server.provider.script([toolCall('pay', {}, { callId: 'call_p' })])
+    server.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' })])
     const client = await connect(server, binding)
     const { id } = await send(client, 'Pay.', { push: { url: `http://${host}/` } })
     await receiver.until('/', 1)

@@ -2,6 +2,7 @@ import { EventType } from '@ag-ui/core'
 import { tool } from '@bureau/framework'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { text, toolCall, usage } from '../support/fake-provider.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Json, soloAgency } from '../support/test-server.ts'
@@ -69,20 +70,13 @@ test('members that the protocol does not know change nothing', async () => {
 })
 
 test('a run that goes on reports the model calls that it has made itself', async () => {
-  const pay = tool({
-    name: 'pay',
-    description: 'Pays.',
-    parameters: z.object({}),
-    needsApproval: true,
-    execute: () => 'paid',
-  })
   const env = {
     BUREAU_SECRET: 'a secret of this test that is long enough',
     BUREAU_APPROVALS_PATH: await temporaryFolder(),
   }
   const server = await startAguiServer({ agencies: soloAgency({ tools: [pay] }), env })
   server.provider.script([
-    [toolCall('pay'), usage({ input: 100, output: 10 })],
+    [toolCall('pay', { euros: 5 }), usage({ input: 100, output: 10 })],
     [text('Done.'), usage({ input: 200, output: 20 })],
   ])
   const agent = aguiAgent({ server })

@@ -3,6 +3,7 @@ import { Agency, Agent, tool } from '@bureau/framework'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { editablePay } from '../support/conversations.ts'
 import { text, toolCall, type Turn } from '../support/fake-provider.ts'
 import { type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
@@ -11,17 +12,7 @@ import { type Json, soloAgency, startTestServer, type TestServer } from '../supp
 const ROUTE = '/openai/v1/responses'
 
 async function open(script: readonly Turn[], openai: object = {}) {
-  const paid: number[] = []
-  const pay = tool({
-    name: 'pay',
-    description: 'Pays.',
-    parameters: z.object({ euros: z.number() }),
-    needsApproval: { when: true, edit: true },
-    execute: ({ euros }) => {
-      paid.push(euros)
-      return `paid ${euros}`
-    },
-  })
+  const { pay, paid } = editablePay()
   const lookUp = tool({
     name: 'look_up',
     description: 'Looks up.',

@@ -1,23 +1,14 @@
 import { Agency, Agent, tool } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { editablePay } from '../support/conversations.ts'
 import { type Client, CLIENTS, result, run } from '../agui/client-versions.ts'
 import { failed, hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { aguiBody } from '../agui/agui.test-client.ts'
 import type { Answer, Json, TestClient } from './support/test-client.ts'
 import { servePlatform } from './support/test-platform.ts'
 
-const paid: Json[] = []
-const pay = tool({
-  name: 'pay',
-  description: 'Pays.',
-  parameters: z.object({ euros: z.number() }),
-  needsApproval: { when: true, edit: true },
-  execute: ({ euros }) => {
-    paid.push(euros)
-    return `paid ${euros}`
-  },
-})
+const { pay, paid } = editablePay()
 const count = tool({
   name: 'count',
   description: 'Counts.',

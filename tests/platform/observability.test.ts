@@ -1,6 +1,6 @@
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { expect, onTestFinished, test } from 'vitest'
-import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { hold, text, textDeltas, toolCall, usage } from '../support/fake-provider.ts'
 import { startOtlpCollector } from '../support/otlp-collector.ts'
 import { type Served, startPlatform } from './support/test-platform.ts'
@@ -100,13 +100,6 @@ test('the operator reads the metrics of a process with the operator’s key, and
 })
 
 test('a run that waits for a person counts once for what it has spent', async () => {
-  const pay = tool({
-    name: 'pay',
-    description: 'Pays.',
-    parameters: z.object({}),
-    needsApproval: true,
-    execute: () => 'paid',
-  })
   const shop = new Agency({
     entryPoint: new Agent({ name: 'CEO', instructions: 'Help.', model: 'gpt-test', tools: [pay] }),
   })
@@ -114,7 +107,7 @@ test('a run that waits for a person counts once for what it has spent', async ()
   const client = await platform.client()
   const spent = usage({ input: 100, output: 10 })
   platform.provider.script([
-    [toolCall('pay', {}, { callId: 'call_1' }), spent],
+    [toolCall('pay', { euros: 5 }, { callId: 'call_1' }), spent],
     [text('Done.'), spent],
   ])
   const { stream } = await client.completeWhole()

@@ -1,7 +1,7 @@
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { deliverNotifications } from '@bureau/platform/testing'
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
+import { pay } from '../support/conversations.ts'
 import { TEST_REDIS_URL } from '../support/test-redis.ts'
 import { hold, text, toolCall } from '../support/fake-provider.ts'
 import { Receiver } from '../support/receiver.ts'
@@ -13,13 +13,6 @@ import { ENGINES, type Served, servePlatform, startPlatform } from './support/te
 const receiver = new Receiver()
 const hooks = await startFileServer(receiver.listener)
 
-const pay = tool({
-  name: 'pay',
-  description: 'Pays.',
-  parameters: z.object({}),
-  needsApproval: true,
-  execute: () => 'paid',
-})
 const clerk = new Agent({ name: 'Clerk', instructions: 'Help.', model: 'gpt-test', tools: [pay] })
 const agencies = { shop: new Agency({ name: 'Shop', entryPoint: clerk }) }
 
@@ -99,7 +92,7 @@ describe.each(ENGINES)('push notifications of tasks on %s', (engine) => {
   test('a task that waits for a person is delivered, and its end too', async () => {
     const client = await platform.client()
     const path = `/${client.ownerId}`
-    platform.provider.script([toolCall('pay', {}, { callId: 'call_p' }), text('Done.')])
+    platform.provider.script([toolCall('pay', { euros: 5 }, { callId: 'call_p' }), text('Done.')])
     const { id: taskId } = await send(client, 'Pay.', pushTo(hooks.url + path))
     await receiver.until(path, 1)
 

@@ -3,6 +3,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { jwtAuthenticate } from '@bureau/server'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { editablePay } from '../support/conversations.ts'
 import { hold, status, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, type Json, soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 
@@ -261,17 +262,7 @@ describe.each(REVISIONS)('a client of revision %s', (_, mode) => {
 
 describe('a call that a person must approve', () => {
   const open = async () => {
-    const paid: number[] = []
-    const pay = tool({
-      name: 'pay',
-      description: 'Pays.',
-      parameters: z.object({ euros: z.number() }),
-      needsApproval: { when: true, edit: true },
-      execute: ({ euros }) => {
-        paid.push(euros)
-        return `paid ${euros}`
-      },
-    })
+    const { pay, paid } = editablePay()
     const server = await startTestServer({ agencies: soloAgency({ tools: [pay] }) })
     server.provider.script([toolCall('pay', { euros: 5 }), text('Done.'), text('Anything else?')])
     return { server, paid }

@@ -20,6 +20,22 @@ export const pay = tool({
   execute: ({ euros }) => `paid ${euros}`,
 })
 
+/** The same, of which that person may change the arguments; and what it has paid. */
+export function editablePay() {
+  const paid: number[] = []
+  const pay = tool({
+    name: 'pay',
+    description: 'Pays.',
+    parameters: z.object({ euros: z.number() }),
+    needsApproval: { when: true, edit: true },
+    execute: ({ euros }) => {
+      paid.push(euros)
+      return `paid ${euros}`
+    },
+  })
+  return { pay, paid }
+}
+
 /** One agency for each kind of conversation. */
 export function agencies() {
   const agent = (name: string, more: object = {}): Agent =>
