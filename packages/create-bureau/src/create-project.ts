@@ -87,7 +87,8 @@ function byPackageManager({ folder, packageManager }: ProjectOptions): void {
   const isWindows = process.platform === 'win32'
   const { status, error } = spawnSync(name, ['install'], { cwd: folder, stdio: 'inherit', shell: isWindows })
   if (status === 0) return
-  const reason = error?.code === 'ENOENT' ? `There is no ${name} here: ` : ''
+  const isMissing = error !== undefined && 'code' in error && error.code === 'ENOENT'
+  const reason = isMissing ? `There is no ${name} here: ` : ''
   throw new CreateError(`${reason}${name} install failed. The project is complete: run it again in ${folder}.`)
 }
 
