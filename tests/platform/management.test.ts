@@ -238,6 +238,7 @@ describe.each(ENGINES)('management on %s', (engine) => {
         await upload({ name: 'é'.repeat(128) }),
         await upload({ size: 2 ** 40 }),
         await upload({ size: -1 }),
+        await upload({ contentType: 'text/plain\r\nx-other: 1' }),
       ]
 
       expect(refused.map(({ status, body }) => [status, body.code, body.fields?.[0]?.path])).toEqual([
@@ -250,6 +251,7 @@ describe.each(ENGINES)('management on %s', (engine) => {
         [400, 'invalid_file_name', '/name'],
         [400, 'file_too_large', '/size'],
         [400, 'invalid_request', '/size'],
+        [400, 'invalid_request', '/contentType'],
       ])
     })
 

@@ -9,7 +9,12 @@ export const CreateAgencyUploadRequest = z
     apiIntegrationId: Id,
     name: z.string().describe('File name without a directory path.'),
     size: z.int().min(0).describe('Bytes of the content.'),
-    contentType: z.string().max(255).optional(),
+    contentType: z
+      .string()
+      .max(255)
+      .regex(/^(?:[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?: *;[ -~]*)?)?$/, 'must be a media type such as text/csv')
+      .optional()
+      .describe('The header with which the content is to be sent.'),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/, 'must be 64 hexadecimal digits')

@@ -57,7 +57,7 @@ export async function createUpload(
     name,
     uploadUrl: `${baseUrl}/v1/upload_content/${uploadId}?token=${token}`,
     method: 'PUT',
-    headers: { 'Content-Type': contentType ?? 'application/octet-stream' },
+    headers: { 'Content-Type': contentType || 'application/octet-stream' },
     maxBytes: size,
     expiresAt: upload.expiresAt,
     status: 'pending',
