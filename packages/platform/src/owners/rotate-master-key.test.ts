@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { copyFileSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { ConfigError } from '@bureau/protocol'
+import { StartError } from '@bureau/protocol'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { loadPlatformConfig } from '../config.ts'
 import type { Database } from '../db/database.ts'
@@ -78,9 +78,9 @@ test('a wrong key, none, or records that are in use: told in one line, and no ke
   const key = loadMasterKeyFile(inFolder('master.key'))
   const serverKey = await loadServerKey(db, key)
   const inUse = async (): Promise<Database> => {
-    throw new ConfigError('in use')
+    throw new StartError('in use')
   }
-  await expect(rotateMasterKey(config, inUse)).rejects.toThrow(new ConfigError('in use'))
+  await expect(rotateMasterKey(config, inUse)).rejects.toThrow(new StartError('in use'))
 
   const keys = { PLATFORM_MASTER_KEY: 'ab'.repeat(32), PLATFORM_NEW_MASTER_KEY: 'cd'.repeat(32) }
   await expect(rotateMasterKey(loadPlatformConfig({ BUREAU_DATA: folder, ...keys }), open)).rejects.toThrow(
