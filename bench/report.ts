@@ -64,20 +64,20 @@ function otherTable({ firstDelta, fresh }: Results): readonly string[] {
 
 type Unit = readonly [size: number, name: string]
 
-const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
+export const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
 
 const number = (value: number): string => (Math.abs(value) >= 100 ? value.toFixed(0) : value.toPrecision(3))
 
 const ratios = ({ proxy, server }: CpuRounds): readonly number[] =>
   server.map((value, round) => value / (proxy[round] ?? Number.NaN))
 
-function machine(): string {
+export function machine(): string {
   const processors = cpus()
   const gigabytes = Math.round(totalmem() / 1024 ** 3)
   return `${processors[0]?.model.trim() ?? 'unknown processor'}, ${processors.length} cores, ${gigabytes} GB`
 }
 
-function commit(): string {
+export function commit(): string {
   try {
     return execFileSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' }).trim()
   } catch {

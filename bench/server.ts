@@ -2,27 +2,10 @@
  * The server under test, everything at its defaults: an agency of one agent with one tool, and one with a handoff.
  * Run: PORT=8000 OPENAI_BASE_URL=… OPENAI_API_KEY=… node --conditions=@bureau/source bench/server.ts
  */
-import { Agency, Agent, tool } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { runServer } from '@bureau/server'
-import { z } from 'zod'
 import { followParent } from './follow-parent.ts'
-
-const getWeather = tool({
-  name: 'get_weather',
-  description: 'Tells the weather in a city.',
-  parameters: z.object({ city: z.string() }),
-  execute: ({ city }) => `Mild and a little cloudy in ${city}.`,
-})
-
-const demo = new Agency({
-  name: 'demo',
-  entryPoint: new Agent({
-    name: 'Assistant',
-    instructions: 'You are a helpful assistant. Answer briefly.',
-    model: 'gpt-5-mini',
-    tools: [getWeather],
-  }),
-})
+import { demo, getWeather } from './weather-agency.ts'
 
 const forecaster = new Agent({
   name: 'Forecaster',

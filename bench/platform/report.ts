@@ -1,6 +1,5 @@
-import { execFileSync } from 'node:child_process'
-import { cpus, totalmem } from 'node:os'
 import { median } from '../process-stats.ts'
+import { commit, machine, row } from '../report.ts'
 import type { Engine } from './engines.ts'
 import type { CostRounds } from './measure-cost.ts'
 import type { Rates } from './measure-rates.ts'
@@ -68,23 +67,7 @@ function costRow(name: string, { selfHosted, hosted }: CostRounds): string {
   ])
 }
 
-const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
-
 function quantile(values: readonly number[], part: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
-}
-
-function machine(): string {
-  const processors = cpus()
-  const gigabytes = Math.round(totalmem() / 1024 ** 3)
-  return `${processors[0]?.model.trim() ?? 'unknown processor'}, ${processors.length} cores, ${gigabytes} GB`
-}
-
-function commit(): string {
-  try {
-    return execFileSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' }).trim()
-  } catch {
-    return 'unknown'
-  }
 }
