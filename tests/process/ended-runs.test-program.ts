@@ -1,15 +1,7 @@
 /** Prints how many bytes of each run that has ended wait for a full collection. Needs `--expose-gc`. */
 import { setImmediate as pause } from 'node:timers/promises'
-import {
-  Agency,
-  Agent,
-  McpConnections,
-  type ModelTransport,
-  runAgency,
-  RunControl,
-  type RunEnvironment,
-} from '@bureau/framework'
-import { Agent as HttpAgent } from 'undici'
+import { Agency, Agent, type ModelTransport, runAgency, RunControl } from '@bureau/framework'
+import { runEnvironment } from '../support/run-environment.ts'
 
 const RUNS = 10_000
 
@@ -31,21 +23,7 @@ const model: ModelTransport = {
 }
 
 const agency = new Agency({ entryPoint: new Agent({ name: 'Solo', instructions: 'Help.', model }) })
-const dispatcher = new HttpAgent()
-const environment: RunEnvironment = {
-  models: {
-    api: 'responses',
-    baseUrl: 'http://127.0.0.1:9',
-    apiKey: 'sk',
-    defaultModel: 'test',
-    readKey: () => undefined,
-    dispatcher,
-    callerDispatcher: dispatcher,
-    checkCallerUrl: () => {},
-  },
-  mcp: new McpConnections(),
-  now: Date.now,
-}
+const environment = runEnvironment()
 const sink = { emit: () => {}, ready: () => undefined }
 
 async function runMany(): Promise<void> {

@@ -1,30 +1,15 @@
 import type { Message, RunEvent, UsageByModel } from '@bureau/protocol'
-import { Agent as HttpAgent } from 'undici'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { runEnvironment } from '../../../tests/support/run-environment.ts'
 import { Agency } from './agency/agency.ts'
 import { Agent } from './agency/agent.ts'
-import { McpConnections } from './mcp/connections.ts'
-import type { RunEnvironment } from './run/run-setup.ts'
 import { runAgency, type RunOptions } from './run-agency.ts'
 import { RunControl } from './run/run-control.ts'
 import { tool } from './agency/tool.ts'
 import type { RunSpan, StepEnd } from './trace/trace-step.ts'
 
-const environment: RunEnvironment = {
-  models: {
-    api: 'responses',
-    baseUrl: 'http://127.0.0.1:9',
-    apiKey: 'sk',
-    defaultModel: 'demo',
-    readKey: () => undefined,
-    dispatcher: new HttpAgent(),
-    callerDispatcher: new HttpAgent(),
-    checkCallerUrl: () => {},
-  },
-  mcp: new McpConnections(),
-  now: Date.now,
-}
+const environment = runEnvironment()
 
 const weather = tool({
   name: 'get_weather',

@@ -1,34 +1,19 @@
 import type { Message, RunEvent, UsageByModel, WireItem } from '@bureau/protocol'
-import { Agent as HttpAgent } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { runEnvironment } from '../../../tests/support/run-environment.ts'
 import { Agency } from './agency/agency.ts'
 import { Agent } from './agency/agent.ts'
 import { handoff } from './agency/handoff.ts'
 import { tool } from './agency/tool.ts'
 import { UNKNOWN_RESULT } from './loop/carry-out-calls.ts'
-import { McpConnections } from './mcp/connections.ts'
 import { assistantMessage, functionCall, modelResponder, ScriptedModel } from './models/scripted-model.ts'
 import { runAgency } from './run-agency.ts'
 import { RunControl } from './run/run-control.ts'
 import type { RunJournal, RunResume } from './run/run-journal.ts'
 import { RunState } from './run/run-state.ts'
-import type { RunEnvironment } from './run/run-setup.ts'
 
-const environment: RunEnvironment = {
-  models: {
-    api: 'responses',
-    baseUrl: 'http://127.0.0.1:9',
-    apiKey: 'sk',
-    defaultModel: 'demo',
-    readKey: () => undefined,
-    dispatcher: new HttpAgent(),
-    callerDispatcher: new HttpAgent(),
-    checkCallerUrl: () => {},
-  },
-  mcp: new McpConnections(),
-  now: Date.now,
-}
+const environment = runEnvironment()
 
 /** What a process leaves behind when it dies: all that was committed. */
 type Committed = Pick<RunResume, 'state' | 'messages' | 'usage'>

@@ -1,8 +1,8 @@
 import type { AddressInfo } from 'node:net'
-import { Agency, Agent, McpConnections, type RunEnvironment } from '@bureau/framework'
+import { Agency, Agent } from '@bureau/framework'
 import { type Engine, openTestPlatform, type TestPlatform, type TestPlatformOptions } from '@bureau/platform/testing'
-import { Agent as HttpAgent } from 'undici'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { runEnvironment } from '../../support/run-environment.ts'
 import { type FakeProvider, startFakeProvider } from '../../support/fake-provider.ts'
 import { closeAfterTest } from '../../support/test-server.ts'
 import { TestClient } from './test-client.ts'
@@ -60,7 +60,7 @@ export async function startPlatform(
   const provider = await startFakeProvider()
   const platform = await openTestPlatform(engine, {
     agencies: { shop: shopAgency() },
-    environment: testEnvironment(provider),
+    environment: runEnvironment({ baseUrl: provider.baseUrl, apiKey: 'sk-platform', defaultModel: 'gpt-test' }),
     ...options,
   })
   if (listen) await platform.app.listen({ host: '127.0.0.1', port: 0 })
@@ -79,23 +79,5 @@ export async function startPlatform(
       const integrationId = await platform.addIntegration(ownerId, settings)
       return new TestClient({ url, token: key.token, ownerId, integrationId })
     },
-  }
-}
-
-function testEnvironment(provider: FakeProvider): RunEnvironment {
-  const dispatcher = new HttpAgent()
-  return {
-    models: {
-      api: 'responses',
-      baseUrl: provider.baseUrl,
-      apiKey: 'sk-platform',
-      defaultModel: 'gpt-test',
-      readKey: () => undefined,
-      dispatcher,
-      callerDispatcher: dispatcher,
-      checkCallerUrl: () => {},
-    },
-    mcp: new McpConnections(),
-    now: Date.now,
   }
 }

@@ -1,9 +1,9 @@
 import type { RunEvent } from '@bureau/protocol'
-import { Agent as HttpAgent, Dispatcher } from 'undici'
+import { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
+import { runEnvironment } from '../../../../tests/support/run-environment.ts'
 import { Agency } from '../agency/agency.ts'
 import { Agent } from '../agency/agent.ts'
-import { McpConnections } from '../mcp/connections.ts'
 import { runAgency } from '../run-agency.ts'
 import { RunControl } from '../run/run-control.ts'
 
@@ -34,20 +34,7 @@ test.each(['gpt-x', 'thirdparty/openai_compatible/llama'])(
         runId: 'run-1',
         sink: { emit: (event) => void events.push(event), ready: () => undefined },
         control: new RunControl(),
-        environment: {
-          models: {
-            api: 'responses',
-            baseUrl: 'http://127.0.0.1:1/v1',
-            apiKey: 'sk-server',
-            defaultModel: 'gpt-x',
-            readKey: () => undefined,
-            dispatcher: new HttpAgent(),
-            callerDispatcher: new RefusingDispatcher(),
-            checkCallerUrl: () => {},
-          },
-          mcp: new McpConnections(),
-          now: Date.now,
-        },
+        environment: runEnvironment({ defaultModel: 'gpt-x', callerDispatcher: new RefusingDispatcher() }),
       },
     )
 
