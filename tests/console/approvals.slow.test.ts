@@ -7,14 +7,7 @@ import { z } from 'zod'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
 import { canBrowse, consoleBrowser, focused } from './support/console-page.ts'
-
-const refund = tool({
-  name: 'refund',
-  description: 'Pays money back.',
-  parameters: z.object({ euros: z.number() }),
-  needsApproval: true,
-  execute: ({ euros }) => `${euros} euros are paid back.`,
-})
+import { refund } from './support/refund-tool.ts'
 
 async function startWithRefund(options: Partial<ServerOptions> = {}): Promise<TestServer> {
   const server = await startTestServer({ agencies: soloAgency({ tools: [refund] }), ...options })

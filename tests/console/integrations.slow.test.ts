@@ -1,22 +1,13 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { Agency, Agent, tool } from '@bureau/framework'
-import type { Page } from 'playwright-core'
+import { Agency, Agent } from '@bureau/framework'
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
 import type { TestClient } from '../platform/support/test-client.ts'
 import { type Served, startPlatform } from '../platform/support/test-platform.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
-
-const refund = tool({
-  name: 'refund',
-  description: 'Pays money back.',
-  parameters: z.object({ euros: z.number() }),
-  needsApproval: true,
-  execute: ({ euros }) => `${euros} euros are paid back.`,
-})
+import { answered, canBrowse, consoleBrowser, say } from './support/console-page.ts'
+import { refund } from './support/refund-tool.ts'
 
 function shopAgency(): Agency {
   const make = (name: string): Agent => new Agent({ name, instructions: 'Help.', model: 'gpt-test', tools: [refund] })
@@ -32,13 +23,6 @@ async function start(): Promise<{ platform: Served; client: TestClient; signedIn
 
 /** One pixel. */
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-
-async function say(page: Page, words: string): Promise<void> {
-  await page.getByRole('textbox', { name: 'Message' }).fill(words)
-  await page.keyboard.press('Enter')
-}
-
-const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
 
 describe.skipIf(!canBrowse)('the playground with an integration of the platform', () => {
   const open = consoleBrowser()

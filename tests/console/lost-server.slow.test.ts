@@ -1,23 +1,14 @@
 import { setTimeout } from 'node:timers/promises'
-import { tool } from '@bureau/framework'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
 import { startPlatform } from '../platform/support/test-platform.ts'
 import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { hold, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { closeAfterTest, soloAgency, startTestServer } from '../support/test-server.ts'
 import { canBrowse, consoleBrowser, say } from './support/console-page.ts'
+import { refund } from './support/refund-tool.ts'
 
 const banner = (page: Page) => page.getByRole('alert').filter({ hasText: 'It is asked again every two seconds' })
-
-const refund = tool({
-  name: 'refund',
-  description: 'Pays money back.',
-  parameters: z.object({ euros: z.number() }),
-  needsApproval: true,
-  execute: ({ euros }) => `${euros} euros are paid back.`,
-})
 
 describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
   const open = consoleBrowser()

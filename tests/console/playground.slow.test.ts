@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { failed, hold, reasoning, text, textDeltas, toolCall } from '../support/fake-provider.ts'
 import { startPrefixProxy } from '../support/prefix-proxy.ts'
 import { soloAgency, startTestServer, type TestServer } from '../support/test-server.ts'
-import { canBrowse, consoleBrowser, focused, say } from './support/console-page.ts'
+import { answered, canBrowse, consoleBrowser, focused, say } from './support/console-page.ts'
 
 const add = tool({
   name: 'add',
@@ -67,8 +67,6 @@ const WRITE_AT_ONCE = `new MutationObserver((_changes, watch) => {
   document.execCommand('insertText', false, 'Hello')
   field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }))
 }).observe(document, { childList: true, subtree: true })`
-
-const answered = (page: Page, words: string): Promise<void> => page.getByText(words, { exact: true }).last().waitFor()
 
 /** Nothing is going on any more. */
 const idle = (page: Page): Promise<void> => page.getByRole('button', { name: 'Send again' }).last().waitFor()

@@ -77,6 +77,10 @@ export async function say(page: Page, words: string): Promise<void> {
   await page.keyboard.press('Enter')
 }
 
+/** The last message that is just these words is there. */
+export const answered = (page: Page, words: string): Promise<void> =>
+  page.getByText(words, { exact: true }).last().waitFor()
+
 /** What has the focus: its element and its name. */
 export const focused = (page: Page): Promise<string> =>
   page.evaluate<string>(`(({ localName, ariaLabel, textContent }) =>
