@@ -36,7 +36,7 @@ describe.runIf(reachable)('on Redis', () => {
 
   test('the entry of a live run is renewed for as long as it lives', async () => {
     const prefix = newPrefix()
-    const registry = await openRegistry({ prefix, leaseMs: 150 })
+    const registry = await openRegistry({ prefix, leaseMs: 900 })
     const elsewhere = await openRegistry({ prefix })
     const watching = await connectTestRedis()
     const run = testRun()
