@@ -31,6 +31,27 @@ describe.skipIf(!canBrowse)('whoever works with the keyboard', () => {
     expect(complaints).toEqual([])
   })
 
+  test('opens an agent of the graph with Enter, closes it with Escape, and is back at it', async () => {
+    const server = await startTestServer({ agencies: soloAgency() })
+    const { page } = await open(server.url, { at: '/graph' })
+    const agent = page.getByRole('group', { name: 'Agent Solo' })
+    const detail = page.getByRole('region', { name: 'Agent Solo' })
+
+    await agent.focus()
+    for (const key of ['Enter', 'Space']) {
+      await page.keyboard.press(key)
+      await detail.waitFor()
+      await expect.poll(() => focused(page)).toBe('section Agent Solo')
+      await page.keyboard.press('Escape')
+      await detail.waitFor({ state: 'detached' })
+      expect(await focused(page)).toBe('div Agent Solo')
+    }
+    await agent.click()
+    await detail.getByRole('button', { name: 'Close' }).click()
+    await agent.click()
+    await detail.waitFor()
+  })
+
   test('closes the navigation of a phone with Escape, and is back at its button; going on to the page closes it too', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const phone = { viewport: { width: 390, height: 844 } }

@@ -59,8 +59,12 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
     ariaLabel: `Agent ${each.agent.data.label}`,
   }))
   const agent = agentsOf(metadata).find(({ id }) => id === selected)
+  const close = (): void => {
+    setSelected(undefined)
+    document.querySelector<HTMLElement>(`[data-id="${CSS.escape(selected ?? '')}"]`)?.focus()
+  }
   const detail = agent && (
-    <AgentDetail agent={agent} reached={reachedFrom(agent.id, metadata)} onClose={() => setSelected(undefined)} />
+    <AgentDetail key={agent.id} agent={agent} reached={reachedFrom(agent.id, metadata)} onClose={close} />
   )
   if (isNarrow) {
     return (
@@ -89,8 +93,10 @@ function Graph({ metadata, activity }: { readonly metadata: AgencyMetadata; read
         fitViewOptions={{ minZoom: 0.5, maxZoom: 1.1, padding: 0.15 }}
         minZoom={0.2}
         proOptions={{ hideAttribution: true }}
-        onNodeClick={(_, { id }) => setSelected(id)}
-        onSelectionChange={({ nodes: [first] }) => first && setSelected(first.id)}
+        // By a click, and by Enter or the space bar.
+        onNodesChange={(changes) => {
+          for (const change of changes) if (change.type === 'select' && change.selected) setSelected(change.id)
+        }}
         onPaneClick={() => setSelected(undefined)}
         aria-label="Agents"
       >

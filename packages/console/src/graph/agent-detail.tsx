@@ -1,4 +1,4 @@
-import { Fragment } from 'react'
+import { Fragment, useEffect, useRef } from 'react'
 import type { AgentNode } from '../server/queries.ts'
 import { Badge, Badges } from '../ui/badge.tsx'
 import { IconButton } from '../ui/button.tsx'
@@ -14,10 +14,16 @@ type Props = {
 /** Everything that the server says of an agent. */
 export function AgentDetail({ agent, reached, onClose }: Props) {
   const { data } = agent
+  const section = useRef<HTMLElement>(null)
+  // Not its button: the same Enter would press it.
+  useEffect(() => section.current?.focus(), [])
   return (
     <section
+      ref={section}
+      tabIndex={-1}
       aria-label={`Agent ${data.label}`}
-      className="card absolute inset-x-2 bottom-2 z-10 max-h-[60%] overflow-y-auto p-3 text-[13px] shadow-xl sm:inset-x-auto sm:top-2 sm:right-2 sm:bottom-auto sm:max-h-[calc(100%-1rem)] sm:w-80"
+      onKeyDown={({ key }) => key === 'Escape' && onClose()}
+      className="card absolute inset-x-2 bottom-2 z-10 max-h-[60%] overflow-y-auto p-3 text-[13px] shadow-xl outline-none sm:inset-x-auto sm:top-2 sm:right-2 sm:bottom-auto sm:max-h-[calc(100%-1rem)] sm:w-80"
     >
       <div className="flex items-start justify-between gap-2">
         <h3 className="text-sm font-semibold">{data.label}</h3>

@@ -63,6 +63,7 @@ export function AgentOutline({ metadata, agents, activity, select }: OutlineProp
           <li key={id}>
             <button
               type="button"
+              data-id={id}
               data-active={activity.active.has(id)}
               className={`card block w-full px-3 py-2.5 text-left hover:bg-hover ${lookOf(id, activity)}`}
               onClick={() => select(id)}
