@@ -49,18 +49,7 @@ export function AgentDetail({ agent, reached, onClose }: Props) {
         ))}
       </dl>
       <h4 className="mt-3 mb-1 text-xs font-medium text-soft">Instructions</h4>
-      {data.instructions ? (
-        <p
-          className="max-h-60 overflow-y-auto rounded-lg bg-raised p-2 text-xs whitespace-pre-wrap"
-          tabIndex={0}
-          role="group"
-          aria-label="Instructions"
-        >
-          {data.instructions}
-        </p>
-      ) : (
-        <p className="text-xs text-soft">The server does not show them. Its option exposeInstructions changes that.</p>
-      )}
+      <Instructions text={data.instructions} />
       {data.tools.length > 0 && <h4 className="mt-3 mb-1 text-xs font-medium text-soft">Tools</h4>}
       {data.tools.map((tool) => (
         <details key={tool.name} className="rounded-lg px-1.5 py-1 hover:bg-hover">
@@ -73,5 +62,22 @@ export function AgentDetail({ agent, reached, onClose }: Props) {
         </details>
       ))}
     </section>
+  )
+}
+
+function Instructions({ text }: { readonly text: AgentNode['data']['instructions'] }) {
+  if (!text)
+    return (
+      <p className="text-xs text-soft">The server does not show them. Its option exposeInstructions changes that.</p>
+    )
+  return (
+    <p
+      className="max-h-60 overflow-y-auto rounded-lg bg-raised p-2 text-xs whitespace-pre-wrap"
+      tabIndex={0}
+      role="group"
+      aria-label="Instructions"
+    >
+      {text}
+    </p>
   )
 }
