@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { Agency, Agent } from '@bureau/framework'
+import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import type { TestClient } from '../platform/support/test-client.ts'
 import { type Served, startPlatform } from '../platform/support/test-platform.ts'
