@@ -109,7 +109,7 @@ describe.skipIf(!canBrowse)('a server that cannot be reached', () => {
     expect(server.provider.modelRequests).toHaveLength(2)
   })
 
-  test('and comes back without the run is no error: the message can be sent again, and so can the one queued behind it', async () => {
+  test('and comes back without the run: the message can be sent again, and so can the one queued behind it', async () => {
     const server = await startTestServer({ agencies: soloAgency() })
     const gate = server.provider.gate()
     server.provider.script([textDeltas(['So far', hold(gate), ' and on.']), text('Anew.')])

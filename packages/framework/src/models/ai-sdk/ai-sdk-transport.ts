@@ -58,7 +58,7 @@ async function openStream({ object, model, options, observer, signal }: Opening)
   }
 }
 
-/** What is no error of its provider is a defect of the model object, or of its package, which must not pass for one of ours. */
+/** An error that the provider did not report is a defect of the model object or its package, and must not look like one of ours. */
 function failureOf(error: unknown, object: LanguageModel): ModelError {
   const known = toModelError(error)
   if (known instanceof ModelError) return known
