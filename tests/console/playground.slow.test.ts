@@ -47,6 +47,14 @@ const MANY_CHATS = withChats(`
   await new Promise((resolve) => (transaction.oncomplete = resolve))
 `)
 
+/** Another tab of the chat in a page, once it shows these words of the answer too. */
+async function secondTab(page: Page, words: string): Promise<Page> {
+  const second = await page.context().newPage()
+  await second.goto(page.url())
+  await second.getByText(words).waitFor()
+  return second
+}
+
 /** Which lines of a graph have a point within a card, a few pixels from its edges. */
 const LINES_BEHIND_CARDS = `(() => {
   const cards = [...document.querySelectorAll('.react-flow__node')].map((card) => card.getBoundingClientRect())
@@ -812,9 +820,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     await say(page, 'Hello')
     await page.getByText('Half').waitFor()
 
-    const second = await page.context().newPage()
-    await second.goto(page.url())
-    await second.getByText('Half').waitFor()
+    const second = await secondTab(page, 'Half')
     gate.release()
 
     await answered(second, 'Half and whole.')
@@ -829,9 +835,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const { page } = await open(server.url)
     await say(page, 'Hello')
     await page.getByText('Half').waitFor()
-    const second = await page.context().newPage()
-    await second.goto(page.url())
-    await second.getByText('Half').waitFor()
+    const second = await secondTab(page, 'Half')
     const instructions = second.getByRole('textbox', { name: 'Additional instructions' })
 
     await page.getByRole('button', { name: 'Options of this chat' }).click()
@@ -860,9 +864,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const { page } = await open(server.url)
     await say(page, 'First')
     await page.getByText('One').waitFor()
-    const second = await page.context().newPage()
-    await second.goto(page.url())
-    await second.getByText('One').waitFor()
+    const second = await secondTab(page, 'One')
 
     for (const [tab, words] of [
       [page, 'Here'],
@@ -894,9 +896,7 @@ describe.skipIf(!canBrowse)('the playground', () => {
     const { page } = await open(server.url)
     await say(page, 'First')
     await page.getByText('One').waitFor()
-    const second = await page.context().newPage()
-    await second.goto(page.url())
-    await second.getByText('One').waitFor()
+    const second = await secondTab(page, 'One')
     for (const [tab, words] of [
       [page, 'Here'],
       [second, 'There'],
