@@ -7,7 +7,7 @@ import { LaneQueue } from './lane-queue.ts'
 import type { Lane, Operation } from './operation.ts'
 import { PostgresConnection, SERVER_LIFE } from './postgres-connection.ts'
 import { withSettings } from './postgres-url.ts'
-import { commit, isTransactionOver, prepare, type Session, setLocal, SETTINGS } from './transaction.ts'
+import { commit, isTransactionOver, prepare, type Session, SETTINGS } from './transaction.ts'
 
 type PostgresOptions = {
   readonly url: string
@@ -143,10 +143,10 @@ export class PostgresDatabase implements Database {
     { lane, onlyReads }: Pick<Operation<never, never>, 'lane' | 'onlyReads'>,
   ): Session {
     const writes = !onlyReads && (lane === 'run' || lane === 'admission')
-    const settings = this.#keepStatements ? '' : `; ${setLocal(SETTINGS)}`
+    const more = this.#keepStatements ? {} : SETTINGS
     return {
       tx: connection.tx,
-      begin: (opening) => (writes ? connection.beginWriting(opening + settings) : connection.begin(opening + settings)),
+      begin: ({ begin, settings }) => connection.begin({ begin, settings: { ...settings, ...more }, writes }),
       exec: connection.exec,
     }
   }

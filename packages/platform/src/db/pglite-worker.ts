@@ -8,7 +8,7 @@ import type { Operation, Tx } from './operation.ts'
 import { PgliteConnection } from './pglite-connection.ts'
 import { copyRecords, openEngine } from './pglite-engine.ts'
 import { PlanAge } from './plan-age.ts'
-import { commit, DRIZZLE, isTransactionOver, prepare, type Session, SETTINGS } from './transaction.ts'
+import { commit, DRIZZLE, isTransactionOver, prepare, type Session, setLocal, SETTINGS } from './transaction.ts'
 import {
   AbortedError,
   type FromWorker,
@@ -41,7 +41,7 @@ let lastTag = 'ROLLBACK'
 const session: Session = {
   // Drizzle asks the driver for nothing but `query`. The drivers' result types differ in name only.
   tx: drizzle(connection as unknown as PGlite, DRIZZLE) as unknown as Tx,
-  begin: async (statements) => void (await exec(plans.opening(statements))),
+  begin: async ({ begin, settings }) => void (await exec(plans.opening(`${begin}; ${setLocal(settings)}`))),
   exec,
 }
 await connection.exec(`SET TimeZone = '${SETTINGS['TimeZone']}'`)

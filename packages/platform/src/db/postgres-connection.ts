@@ -1,11 +1,11 @@
 import { drizzle } from 'drizzle-orm/node-postgres'
-import type { PoolClient, QueryConfig, QueryResult } from 'pg'
+import type { PoolClient, QueryConfig, QueryResult, QueryResultRow } from 'pg'
 import type { Tx } from './operation.ts'
 import { PlanAge } from './plan-age.ts'
-import { DRIZZLE, type Session } from './transaction.ts'
+import { DRIZZLE, type Opening } from './transaction.ts'
 
 /** Asked for on a standby, the number of a transaction would be an error. */
-const NUMBER = 'SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END::text AS xid'
+const NUMBER = 'CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END::text AS xid'
 
 /**
  * Another one after a crash or a failover, when the server has given up what was not on its disk, and may give the numbers of
@@ -19,13 +19,13 @@ type PostgresConnectionOptions = {
 }
 
 /** One connection of a pool, for one transaction after the other. Its client is in pipeline mode. */
-export class PostgresConnection implements Session {
+export class PostgresConnection {
   readonly tx: Tx
   readonly #client: PoolClient
   readonly #keepStatements: boolean
   readonly #plans = new PlanAge()
   #serverLife: string | undefined
-  #opening: string | undefined
+  #opening: { readonly begin: string; readonly settings: QueryConfig } | undefined
   #tag = 'ROLLBACK'
   #xid: string | null = null
 
@@ -49,15 +49,15 @@ export class PostgresConnection implements Session {
     return this.#tag
   }
 
-  /** Opens a transaction, together with its first query; one without a query is never sent. */
-  begin(opening: string): void {
+  /**
+   * Opens a transaction, together with its first query; one without a query is never sent. Of one that `writes` the number is
+   * known with the answer to that query.
+   */
+  begin({ begin, settings, writes }: Opening & { readonly writes: boolean }): void {
     this.#xid = null
-    this.#opening = this.#plans.opening(opening)
-  }
-
-  /** As `begin`, of a transaction that will write: its number is known with the answer to its first query. */
-  beginWriting(opening: string): void {
-    this.begin(`${opening}; ${NUMBER}`)
+    const set = Object.keys(settings).map((name, index) => `set_config('${name}', $${index + 1}, true)`)
+    const text = `SELECT ${[...set, ...(writes ? [NUMBER] : [])].join(', ')}`
+    this.#opening = { begin: this.#plans.opening(begin), settings: { text, values: Object.values(settings) } }
   }
 
   readonly exec = async (statements: string): Promise<string> => {
@@ -79,20 +79,24 @@ export class PostgresConnection implements Session {
   }
 
   async #query(config: QueryConfig, values?: unknown[]): Promise<QueryResult> {
-    const name = this.#keepStatements ? nameOf(config) : undefined
-    if (name !== undefined) config.name = name // made by drizzle for this one query, which does not read it
     const opening = this.#opening
-    if (opening === undefined) return this.#client.query(config, values)
+    if (opening === undefined) return this.#ask(config, values)
     this.#opening = undefined
     const { stream } = this.#client.connection
-    stream.cork() // both in one packet
-    const opened = this.#send(opening)
-    const answer = this.#client.query(config, values)
+    stream.cork() // all in one packet
+    const opened = [this.#send(opening.begin), this.#ask<{ xid?: string }>(opening.settings)] as const
+    const answer = this.#ask(config, values)
     stream.uncork()
     answer.catch(() => {}) // after a failed opening nothing else succeeds
-    const { rows } = await opened
-    this.#xid = (rows[0] as { xid?: string } | undefined)?.xid ?? null
+    const [, { rows }] = await Promise.all(opened)
+    this.#xid = rows[0]?.xid ?? null
     return answer
+  }
+
+  #ask<Row extends QueryResultRow>(config: QueryConfig, values?: unknown[]): Promise<QueryResult<Row>> {
+    const name = this.#keepStatements ? nameOf(config) : undefined
+    if (name !== undefined) config.name = name // made for this one query by whoever asks, who does not read it
+    return this.#client.query<Row>(config, values)
   }
 
   /** The answer to the last of these statements. */

@@ -5,10 +5,13 @@ import { type Operation, RollbackWith, type Tx } from './operation.ts'
 export type Session = {
   readonly tx: Tx
   /** Begins a transaction: at the latest when its first query is sent. */
-  readonly begin: (statements: string) => void | Promise<void>
+  readonly begin: (opening: Opening) => void | Promise<void>
   /** Sends statements without parameters. Answers the command tag of the last, e.g. `COMMIT`. */
   readonly exec: (statements: string) => Promise<string>
 }
+
+/** What opens a transaction: the statement that begins it, and its settings, which decide what it may see. */
+export type Opening = { readonly begin: string; readonly settings: Readonly<Record<string, string>> }
 
 /** Columns are camelCase in the schema file and snake_case in SQL. */
 export const DRIZZLE = { casing: 'snake_case' } as const
@@ -44,7 +47,7 @@ export async function prepare<Args, Result>(
   { stillWanted, beforeCommit }: Checkpoints,
 ): Promise<Prepared<Result>> {
   stillWanted()
-  const opening = begin(operation, args)
+  const opening = openingOf(operation, args)
   try {
     await session.begin(opening)
     const result = await operation.work(session.tx, args)
@@ -59,7 +62,7 @@ export async function prepare<Args, Result>(
 }
 
 /** Sends COMMIT. @throws Error the server rolled back instead: the operation had swallowed the error of a statement. */
-export async function commit(session: Session): Promise<void> {
+export async function commit(session: Pick<Session, 'exec'>): Promise<void> {
   const tag = await session.exec('COMMIT')
   if (tag !== 'COMMIT') throw new Error(`COMMIT was answered with ${tag}: a statement of the operation had failed`)
 }
@@ -67,12 +70,12 @@ export async function commit(session: Session): Promise<void> {
 /** Whether a connection whose last `exec` answered this may be used by somebody else. */
 export const isTransactionOver = (tag: string): boolean => tag === 'COMMIT' || tag === 'ROLLBACK'
 
-function begin<Args>(operation: Operation<Args, unknown>, args: Args): string {
-  const access =
+function openingOf<Args>(operation: Operation<Args, unknown>, args: Args): Opening {
+  const settings =
     operation.access === 'tenant'
       ? { 'app.owner_id': ownerOf(args), role: 'platform_tenant' }
       : { 'app.access': 'system' }
-  return `BEGIN${operation.onlyReads ? ' READ ONLY' : ''}; ${setLocal(access)}`
+  return { begin: `BEGIN${operation.onlyReads ? ' READ ONLY' : ''}`, settings }
 }
 
 /** The statements that make settings for one transaction. */
