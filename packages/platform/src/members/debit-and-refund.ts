@@ -11,7 +11,7 @@ type Amounts = { readonly messages: number; readonly tokens: number; readonly co
 const THRESHOLD = 0.8
 
 type RunRow = typeof runs.$inferSelect
-type ChargedRun = Pick<
+export type ChargedRun = Pick<
   RunRow,
   'id' | 'ownerId' | 'memberId' | 'integrationId' | 'consumerId' | 'periodStart' | 'createdAt'
 >

@@ -1,11 +1,15 @@
 import type { Tx } from '../db/operation.ts'
 import { together } from '../db/together.ts'
-import { debitRun } from '../members/debit-and-refund.ts'
-import type { HeldRun } from './hold-run.ts'
+import { type ChargedRun, debitRun } from '../members/debit-and-refund.ts'
+import type { Limits } from '../members/allowance-policy.ts'
 import type { ModelCall } from './run-output.repo.ts'
 
 /** Charges finished model calls to the consumer that the run belongs to, each once. */
-export async function chargeCalls(tx: Tx, { run, member }: HeldRun, calls: readonly ModelCall[]): Promise<void> {
+export async function chargeCalls(
+  tx: Tx,
+  { run, member }: { readonly run: ChargedRun; readonly member: Limits | null },
+  calls: readonly ModelCall[],
+): Promise<void> {
   if (!member) return
   const charges = calls.map(({ callSeq, usage }) => {
     const amounts = { messages: 0, tokens: usage.total_tokens, costMicro: microOf(usage.total_cost) }

@@ -31,6 +31,19 @@ export async function holdRun(tx: Tx, key: RunKey): Promise<HeldRun | undefined>
 
 /** Each is locked before it can be joined; the run's row, when it has been. */
 const lockAll = prepared((tx, key: RunKey) => {
+  const { member, chat, limits } = lockedFirst(tx, key)
+  return tx
+    .with(member, chat)
+    .select({ run: RUN_FACTS, now: chat.now, member: limits })
+    .from(runs)
+    .innerJoin(chat, eq(chat.id, runs.chatId))
+    .leftJoin(member, sql`true`)
+    .where(isRun(key))
+    .for('update', { of: runs })
+})
+
+/** The parts of a statement that lock what is locked before a run: its member, if that `isWanted`, and its chat. */
+export function lockedFirst(tx: Tx, key: RunKey, isWanted = sql`true`) {
   const ofRun = (column: 'member_id' | 'chat_id') => sql`(SELECT ${sql.raw(column)} FROM runs WHERE id = ${key.runId})`
   const member = tx.$with('member').as(
     tx
@@ -41,12 +54,16 @@ const lockAll = prepared((tx, key: RunKey) => {
         limitCostMicro: members.limitCostMicro,
       })
       .from(members)
-      .where(and(eq(members.id, ofRun('member_id')), eq(members.ownerId, key.ownerId)))
+      .where(and(eq(members.id, ofRun('member_id')), eq(members.ownerId, key.ownerId), isWanted))
       .for('update'),
   )
   const chat = tx.$with('chat').as(
     tx
-      .select({ id: chats.id, now: sql<Date>`now()::timestamptz(3)`.mapWith(runs.createdAt).as('now') })
+      .select({
+        id: chats.id,
+        nextSeq: chats.nextSeq,
+        now: sql<Date>`now()::timestamptz(3)`.mapWith(runs.createdAt).as('now'),
+      })
       .from(chats)
       .where(
         and(
@@ -57,24 +74,9 @@ const lockAll = prepared((tx, key: RunKey) => {
       )
       .for('update'),
   )
-  return tx
-    .with(member, chat)
-    .select({
-      run: RUN_FACTS,
-      now: chat.now,
-      member: {
-        id: member.id,
-        limitMessages: member.limitMessages,
-        limitTokens: member.limitTokens,
-        limitCostMicro: member.limitCostMicro,
-      },
-    })
-    .from(runs)
-    .innerJoin(chat, eq(chat.id, runs.chatId))
-    .leftJoin(member, sql`true`)
-    .where(isRun(key))
-    .for('update', { of: runs })
-})
+  const { id, limitMessages, limitTokens, limitCostMicro } = member
+  return { member, chat, limits: { id, limitMessages, limitTokens, limitCostMicro } }
+}
 
 const lockRun = prepared((tx, key: RunKey) => tx.select(RUN_FACTS).from(runs).where(isRun(key)).for('update'))
 

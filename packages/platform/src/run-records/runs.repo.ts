@@ -1,5 +1,5 @@
 import { addUsage, type Message, NO_USAGE, type Usage } from '@bureau/protocol'
-import { and, asc, eq, getTableColumns, inArray, isNull, not, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, inArray, isNull, lt, not, sql } from 'drizzle-orm'
 import type { Tx } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { chats, messages, runs, usageEntries } from '../db/schema.ts'
@@ -22,6 +22,9 @@ export async function findRun(tx: Tx, key: RunKey): Promise<RunRow | undefined> 
   return row
 }
 
+/** More calls than any run makes. */
+export const AFTER_ALL = 2 ** 31 - 1
+
 /** By run; those without a finished model call are left out. */
 export async function sumUsage(tx: Tx, ownerId: string, runIds: readonly string[]): Promise<Map<string, Usage>> {
   const rows = await tx
@@ -32,15 +35,21 @@ export async function sumUsage(tx: Tx, ownerId: string, runIds: readonly string[
   return new Map(rows.map(({ runId, ...sums }) => [runId, toUsage(sums)]))
 }
 
-const sumOfRun = prepared((tx, { ownerId, runId }: RunKey) =>
+type FirstCalls = RunKey & {
+  /** The number of a call. */
+  readonly before: number
+}
+
+const sumFirstCalls = prepared((tx, { ownerId, runId, before }: FirstCalls) =>
   tx
     .select(USAGE_SUMS)
     .from(usageEntries)
-    .where(and(eq(usageEntries.runId, runId), eq(usageEntries.ownerId, ownerId))),
+    .where(and(eq(usageEntries.runId, runId), eq(usageEntries.ownerId, ownerId), lt(usageEntries.callSeq, before))),
 )
 
-export async function sumRunUsage(tx: Tx, key: RunKey): Promise<Usage> {
-  const [sums] = await sumOfRun(tx, key)
+/** What the first calls of a run have cost. */
+export async function sumRunUsage(tx: Tx, calls: FirstCalls): Promise<Usage> {
+  const [sums] = await sumFirstCalls(tx, calls)
   return sums ? toUsage(sums) : NO_USAGE
 }
 

@@ -97,6 +97,23 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
     expect(count).toEqual({ n: 3 })
   })
 
+  test('a step that is written many times at once is stored and charged once', async () => {
+    const tenant = await withMember()
+    const admission = await admit(tenant)
+    for (let step = 1; step <= 5; step++) {
+      const written = { items: [answer('one'), answer('two')], calls: [modelCall(step)] }
+      const answers = await Promise.all(Array.from({ length: 4 }, () => record(admission, tenant, written)))
+      expect(answers).toEqual(['ok', 'ok', 'ok', 'ok'])
+    }
+    expect(await spent(tenant)).toEqual({ messages: 1, tokens: 5 * 62, cost: 500 })
+    await tenant.finish(admission, { calls: [modelCall(5), modelCall(6)] })
+    const [stored] = await platform.rows(
+      `SELECT (SELECT array_agg(seq::int ORDER BY seq) FROM messages m WHERE m.run_id = r.id) AS numbers,
+        usage->'request_count' AS requests, usage->'total_cost' AS cost FROM runs r WHERE id = '${admission.run.runId}'`,
+    )
+    expect(stored).toEqual({ numbers: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], requests: 6, cost: 0.0006 })
+  })
+
   test('what PostgreSQL cannot hold becomes U+FFFD', async () => {
     const tenant = await platform.addTenant()
     const admission = await tenant.admit()

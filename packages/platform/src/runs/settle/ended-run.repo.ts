@@ -7,7 +7,7 @@ import { announcing } from '../../outbox/outbox.repo.ts'
 import { outputParts, type OutputValues } from '../../run-records/run-output.repo.ts'
 import { isRun, type RunRow } from '../../run-records/runs.repo.ts'
 
-type Outcome = Pick<RunRow, 'memberId' | 'state' | 'usage' | 'finishedAt' | 'lastEventSeq'> &
+type Outcome = Pick<RunRow, 'chatId' | 'memberId' | 'state' | 'usage' | 'finishedAt' | 'lastEventSeq'> &
   Pick<RunRow, 'errorCode' | 'errorClass' | 'errorMessage'>
 
 type EndedRun = OutputValues &
@@ -58,7 +58,7 @@ export const updateEnded = prepared((tx, ended: EndedRun) => {
     .as(tx.delete(runStates).where(and(eq(runStates.runId, runId), eq(runStates.ownerId, ownerId))))
   const announced = tx.$with('announced').as(announcing(tx, { ownerId, topic, eventId, runId, payload }))
   return tx
-    .with(...outputParts(tx, ended), logged, settled, freed, forgotten, announced)
+    .with(...outputParts(tx, ended.chatId, ended), logged, settled, freed, forgotten, announced)
     .update(runs)
     .set({
       state,

@@ -1,4 +1,4 @@
-import { type Message, RUN_ERRORS, type RunErrorCode, type Usage } from '@bureau/protocol'
+import { addUsage, type Message, RUN_ERRORS, type RunErrorCode, type Usage } from '@bureau/protocol'
 import type { EventChunk } from '@bureau/runtime'
 import { and, eq } from 'drizzle-orm'
 import type { AttachmentState } from '../../db/column-types.ts'
@@ -17,7 +17,7 @@ import {
   type RunOutputRecord,
   storeOutput,
 } from '../../run-records/run-output.repo.ts'
-import { isNotFromUser, type RunFacts, sumCalls, sumRunUsage } from '../../run-records/runs.repo.ts'
+import { AFTER_ALL, isNotFromUser, type RunFacts, sumCalls, sumRunUsage } from '../../run-records/runs.repo.ts'
 import { runView, type RunView } from '../../run-records/run-view.ts'
 
 /** How a run ends and what it did not store before. */
@@ -45,13 +45,19 @@ export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promi
 
 async function writeEnd(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
   const { run } = held
-  // Usually nothing of a run was stored before, and nothing of it has to be marked.
-  const atOnce = ending.state === 'completed' && ending.calls[0]?.callSeq === 1
-  if (atOnce) return endRun(tx, held, { ending, usage: sumCalls(ending.calls), output: ending })
+  const { state, calls } = ending
+  // Nothing of a run that was completed has to be marked.
+  if (state === 'completed') return endRun(tx, held, { ending, usage: await usageWith(tx, run, calls), output: ending })
   await storeOutput(tx, run, ending)
   await markItems(tx, run, ending)
-  const usage = await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id })
+  const usage = await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id, before: AFTER_ALL })
   return endRun(tx, held, { ending, usage, output: { items: [], calls: [] } })
+}
+
+/** What a run has cost with its last calls, of which some may be stored. */
+async function usageWith(tx: Tx, { ownerId, id: runId }: RunFacts, calls: readonly ModelCall[]): Promise<Usage> {
+  const before = calls[0]?.callSeq ?? AFTER_ALL
+  return before === 1 ? sumCalls(calls) : addUsage(await sumRunUsage(tx, { ownerId, runId, before }), sumCalls(calls))
 }
 
 type End = { readonly ending: Ending; readonly usage: Usage; readonly output: RunOutputRecord }
@@ -69,7 +75,10 @@ async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: 
   }
   const view = runView({ ...run, ...ended }, undefined)
   const rows = await updateEnded(tx, {
-    ...outputValues(run, output),
+    ownerId: run.ownerId,
+    chatId: run.chatId,
+    runId: run.id,
+    ...outputValues(output),
     ...ended,
     memberId: run.memberId,
     attachments: await attachmentsOf(tx, run, state),
