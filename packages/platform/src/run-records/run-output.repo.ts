@@ -23,7 +23,7 @@ export type ModelCall = {
 export type RunOutputRecord = {
   readonly items: readonly RunItemRecord[]
   readonly calls: readonly ModelCall[]
-  readonly status?: 'ok' | 'failed' | 'partial'
+  readonly status?: 'ok' | 'failed' | 'cancelled'
 }
 
 /** The values of that statement. */
@@ -113,7 +113,8 @@ const entryOf = ({ callSeq, agent, model, priced, usage }: ModelCall): object =>
   estimated: usage.estimated ?? false,
 })
 
-function roleOf({ role, type }: Message): (typeof messages.$inferInsert)['role'] {
+/** Who says an item, as the chat has it. */
+export function roleOf({ role, type }: Message): (typeof messages.$inferInsert)['role'] {
   if (role === 'user' || role === 'assistant') return role
   if (role === 'system' || role === 'developer') return 'system'
   return type?.endsWith('_output') ? 'tool' : 'assistant'

@@ -22,9 +22,6 @@ export async function findRun(tx: Tx, key: RunKey): Promise<RunRow | undefined> 
   return row
 }
 
-/** More calls than any run makes. */
-export const AFTER_ALL = 2 ** 31 - 1
-
 /** By run; those without a finished model call are left out. */
 export async function sumUsage(tx: Tx, ownerId: string, runIds: readonly string[]): Promise<Map<string, Usage>> {
   const rows = await tx
@@ -35,25 +32,29 @@ export async function sumUsage(tx: Tx, ownerId: string, runIds: readonly string[
   return new Map(rows.map(({ runId, ...sums }) => [runId, toUsage(sums)]))
 }
 
-type FirstCalls = RunKey & {
-  /** The number of a call. */
-  readonly before: number
-}
-
-const sumFirstCalls = prepared((tx, { ownerId, runId, before }: FirstCalls) =>
+const sumFirstCalls = prepared((tx, { ownerId, runId, before }: RunKey & { before: number }) =>
   tx
     .select(USAGE_SUMS)
     .from(usageEntries)
     .where(and(eq(usageEntries.runId, runId), eq(usageEntries.ownerId, ownerId), lt(usageEntries.callSeq, before))),
 )
 
-/** What the first calls of a run have cost. */
-export async function sumRunUsage(tx: Tx, calls: FirstCalls): Promise<Usage> {
-  const [sums] = await sumFirstCalls(tx, calls)
+/** More calls than any run makes. */
+const AFTER_ALL = 2 ** 31 - 1
+
+/** What is recorded of a run's cost before these calls of it, some of which may be recorded too. */
+export async function usageBefore(
+  tx: Tx,
+  key: RunKey,
+  [first]: readonly { readonly callSeq: number }[],
+): Promise<Usage> {
+  const before = first?.callSeq ?? AFTER_ALL
+  if (before === 1) return NO_USAGE
+  const [sums] = await sumFirstCalls(tx, { ...key, before })
   return sums ? toUsage(sums) : NO_USAGE
 }
 
-/** The same sum over calls of a run of which no other was stored. */
+/** The sum over calls. */
 export function sumCalls(calls: readonly { readonly usage: Usage }[]): Usage {
   const sums = calls.reduce((sum, { usage }) => addUsage(sum, usage), NO_USAGE)
   return { ...sums, request_count: calls.length, total_tokens: sums.input_tokens + sums.output_tokens }

@@ -1,7 +1,7 @@
 import { tenantOperation } from '../../db/operation.ts'
 import { selectApprovals, updateToReleased } from '../../run-records/approvals.repo.ts'
 import { holdRun } from '../../run-records/hold-run.ts'
-import type { RunKey } from '../../run-records/runs.repo.ts'
+import { type RunKey, usageBefore } from '../../run-records/runs.repo.ts'
 import { endingByRecord } from '../recover/take-up-run.ts'
 import { recordDecision } from './decide-approvals.ts'
 import { writeOutcome } from '../settle/write-outcome.ts'
@@ -22,6 +22,6 @@ export const rejectWaiting = tenantOperation(
     await updateToReleased(tx, waiting.run, waiting.run.lastEventSeq)
     const held = await holdRun(tx, key)
     if (!held) throw new Error('a locked run vanished')
-    await writeOutcome(tx, held, endingByRecord(held.run, null))
+    await writeOutcome(tx, held, endingByRecord(held.run, null), await usageBefore(tx, key, []))
   },
 )

@@ -6,7 +6,7 @@ import { replicas, runs, runStates } from '../../db/schema.ts'
 import { selectApprovals } from '../../run-records/approvals.repo.ts'
 import { type HeldRun, holdRun } from '../../run-records/hold-run.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
-import { findRun, isRun, type RunFacts, type RunKey } from '../../run-records/runs.repo.ts'
+import { findRun, isRun, type RunFacts, type RunKey, usageBefore } from '../../run-records/runs.repo.ts'
 import type { RunView } from '../../run-records/run-view.ts'
 import { endingLength } from '../settle/ending-events.ts'
 import { type Ending, writeOutcome } from '../settle/write-outcome.ts'
@@ -66,7 +66,10 @@ export const takeUpRun = tenantOperation(
     if (held?.run.attempt !== writer.attempt || !(await isFree(tx, held.run, writer.bootId))) return { outcome: 'left' }
     const settings = await readSettings(tx, writer)
     const ending = endingFor(held.run, settings)
-    if (ending) return { outcome: 'ended', run: await writeOutcome(tx, held, ending) }
+    if (ending) {
+      const earlier = await usageBefore(tx, writer, [])
+      return { outcome: 'ended', run: await writeOutcome(tx, held, ending, earlier) }
+    }
     if (!(await isKnown(tx, held, writer.version))) return { outcome: 'left' }
     return { outcome: 'taken', run: await give(tx, held.run, { bootId: writer.bootId, settings }) }
   },

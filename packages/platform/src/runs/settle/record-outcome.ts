@@ -1,6 +1,8 @@
 import { tenantOperation } from '../../db/operation.ts'
+import { together } from '../../db/together.ts'
 import type { RunWriter } from '../../run-records/record-step.ts'
 import { holdRun } from '../../run-records/hold-run.ts'
+import { usageBefore } from '../../run-records/runs.repo.ts'
 import { runViews } from '../../run-records/run-views.ts'
 import { isActive, type RunView } from '../../run-records/run-view.ts'
 import { type Ending, writeOutcome } from './write-outcome.ts'
@@ -21,10 +23,11 @@ export const recordOutcome = tenantOperation(
   { source: import.meta.url, name: 'recordOutcome', lane: 'run' },
   async (tx, { ownerId, runId, bootId, ending }: RunWriter & { ending: Ending }): Promise<RecordedOutcome> => {
     if ((ending.state === 'failed') !== (ending.error !== null)) throw new Error('an error belongs to a failed run')
-    const held = await holdRun(tx, { ownerId, runId })
+    const key = { ownerId, runId }
+    const [held, earlier] = await together(holdRun(tx, key), usageBefore(tx, key, ending.calls))
     if (held?.run.bootId !== bootId) return { outcome: 'fenced' }
     if (!isActive(held.run)) return endedAlready(await runViews(tx, ownerId, [held.run]))
-    return { outcome: 'settled', run: await writeOutcome(tx, held, ending) }
+    return { outcome: 'settled', run: await writeOutcome(tx, held, ending, earlier) }
   },
 )
 

@@ -13,11 +13,11 @@ import type { HeldRun } from '../../run-records/hold-run.ts'
 import {
   type ModelCall,
   outputValues,
+  roleOf,
   type RunItemRecord,
   type RunOutputRecord,
-  storeOutput,
 } from '../../run-records/run-output.repo.ts'
-import { AFTER_ALL, isNotFromUser, type RunFacts, sumCalls, sumRunUsage } from '../../run-records/runs.repo.ts'
+import { isNotFromUser, type RunFacts, sumCalls } from '../../run-records/runs.repo.ts'
 import { runView, type RunView } from '../../run-records/run-view.ts'
 
 /** How a run ends and what it did not store before. */
@@ -35,30 +35,39 @@ export type Ending = {
   readonly unasked?: boolean
 }
 
-/** Makes a run terminal, with all that belongs to it. Everything is locked and the run is active. */
-export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
-  const [view] = await together(writeEnd(tx, held, ending), chargeCalls(tx, held, ending.calls))
-  const what = held.member && refundOf(ending, view.usage?.output_tokens ?? 0)
+/**
+ * Makes a run terminal, with all that belongs to it. Everything is locked and the run is active.
+ *
+ * @param earlier - What the run has cost before the first of `ending.calls`.
+ */
+export async function writeOutcome(tx: Tx, held: HeldRun, ending: Ending, earlier: Usage): Promise<RunView> {
+  const usage = addUsage(earlier, sumCalls(ending.calls))
+  const output = await outputOf(tx, held.run, ending)
+  const [view] = await together(endRun(tx, held, { ending, usage, output }), chargeCalls(tx, held, ending.calls))
+  const what = held.member && refundOf(ending, usage.output_tokens)
   if (what) await refundRun(tx, held.run, what)
   return view
 }
 
-async function writeEnd(tx: Tx, held: HeldRun, ending: Ending): Promise<RunView> {
-  const { run } = held
-  const { state, calls } = ending
-  // Nothing of a run that was completed has to be marked.
-  if (state === 'completed') return endRun(tx, held, { ending, usage: await usageWith(tx, run, calls), output: ending })
-  await storeOutput(tx, run, ending)
-  await markItems(tx, run, ending)
-  const usage = await sumRunUsage(tx, { ownerId: run.ownerId, runId: run.id, before: AFTER_ALL })
-  return endRun(tx, held, { ending, usage, output: { items: [], calls: [] } })
+/** A failed response stays in the history: its items and what it was writing, or at least that there was one. */
+async function outputOf(tx: Tx, run: RunFacts, { state, items, partial, calls }: Ending): Promise<RunOutputRecord> {
+  if (state === 'completed') return { items, calls }
+  const stored = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), isNotFromUser)
+  const marked = await tx.update(messages).set({ status: state }).where(stored).returning({ id: messages.id })
+  if (state === 'cancelled') return { items, calls, status: state }
+  const isSilent = marked.length + items.length === 0
+  const last = partial ?? (isSilent ? { id: newId('msg'), item: emptyAnswer(run) } : null)
+  return { items: last ? [...items, last] : items, calls, status: state }
 }
 
-/** What a run has cost with its last calls, of which some may be stored. */
-async function usageWith(tx: Tx, { ownerId, id: runId }: RunFacts, calls: readonly ModelCall[]): Promise<Usage> {
-  const before = calls[0]?.callSeq ?? AFTER_ALL
-  return before === 1 ? sumCalls(calls) : addUsage(await sumRunUsage(tx, { ownerId, runId, before }), sumCalls(calls))
-}
+const emptyAnswer = (run: RunFacts): Message => ({
+  type: 'message',
+  role: 'assistant',
+  status: 'incomplete',
+  content: [],
+  agent: run.agent,
+  callerAgent: null,
+})
 
 type End = { readonly ending: Ending; readonly usage: Usage; readonly output: RunOutputRecord }
 
@@ -81,7 +90,7 @@ async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: 
     ...outputValues(output),
     ...ended,
     memberId: run.memberId,
-    attachments: await attachmentsOf(tx, run, state),
+    attachments: await attachmentsOf(tx, run, ending),
     firstSeq: eventChunk?.firstSeq ?? null,
     lastSeq: eventChunk?.lastSeq ?? null,
     body: eventChunk?.body ?? null,
@@ -93,30 +102,13 @@ async function endRun(tx: Tx, { run, now }: HeldRun, { ending, usage, output }: 
   return view
 }
 
-/** A failed response stays in the history: its items and what it was writing, or at least that there was one. */
-async function markItems(tx: Tx, run: RunFacts, { state, partial }: Ending): Promise<void> {
-  if (state === 'completed') return
-  const answered = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), isNotFromUser)
-  const marked = await tx.update(messages).set({ status: state }).where(answered).returning({ id: messages.id })
-  if (state === 'cancelled') return
-  const last = partial ?? (marked.length === 0 ? { id: newId('msg'), item: emptyAnswer(run) } : null)
-  if (last) await storeOutput(tx, run, { items: [last], calls: [], status: 'failed' })
-}
-
-const emptyAnswer = (run: RunFacts): Message => ({
-  type: 'message',
-  role: 'assistant',
-  status: 'incomplete',
-  content: [],
-  agent: run.agent,
-  callerAgent: null,
-})
-
 /** Attachments of a failed response are not sent again; nor those of a cancelled one without text. */
-async function attachmentsOf(tx: Tx, run: RunFacts, state: Ending['state']): Promise<AttachmentState> {
+async function attachmentsOf(tx: Tx, run: RunFacts, { state, items }: Ending): Promise<AttachmentState> {
+  if (state === 'completed') return 'ok'
+  if (state === 'failed') return 'excluded'
   const isOwn = and(eq(messages.runId, run.id), eq(messages.ownerId, run.ownerId), eq(messages.role, 'assistant'))
-  const saidSomething = state === 'cancelled' && (await tx.$count(messages, isOwn)) > 0
-  return state === 'completed' || saidSomething ? 'ok' : 'excluded'
+  const saidSomething = items.some(({ item }) => roleOf(item) === 'assistant') || (await tx.$count(messages, isOwn)) > 0
+  return saidSomething ? 'ok' : 'excluded'
 }
 
 /** Our failure costs nothing; the provider's costs nothing if it gave nothing; a run whose model was never asked costs nothing. */
