@@ -86,13 +86,13 @@ export const revokeApiKey = tenantOperation(
 
 /** @throws ServiceError `api_key_not_found` */
 export const getApiKey = tenantOperation(
-  { source: import.meta.url, name: 'getApiKey', lane: 'interactive' },
+  { source: import.meta.url, name: 'getApiKey', lane: 'interactive', onlyReads: true },
   (tx, key: Keyed & Reach): Promise<ApiKey> => findView(tx, key),
 )
 
 /** Newest first. */
 export const listApiKeys = tenantOperation(
-  { source: import.meta.url, name: 'listApiKeys', lane: 'interactive' },
+  { source: import.meta.url, name: 'listApiKeys', lane: 'interactive', onlyReads: true },
   async (tx, args: PageRequest & Reach & { ownerId: string }): Promise<Page<ApiKey>> => {
     const { ownerId, limit, after } = args
     const rows = await tx

@@ -86,7 +86,7 @@ export function attachmentView(row: AttachmentRow): AttachmentView {
 
 /** Which of these blobs (SHA-256) some message of the owner still refers to. The others may be removed after a day. */
 export const findReferencedBlobs = tenantOperation(
-  { source: import.meta.url, name: 'findReferencedBlobs', lane: 'maintenance' },
+  { source: import.meta.url, name: 'findReferencedBlobs', lane: 'maintenance', onlyReads: true },
   async (tx, { ownerId, blobs }: { ownerId: string; blobs: readonly Uint8Array[] }): Promise<Uint8Array[]> => {
     if (blobs.length === 0) return []
     const rows = await tx

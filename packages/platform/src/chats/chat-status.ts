@@ -24,7 +24,7 @@ type RequestKey = {
  *   id at this moment, sending the same request with the same id is safe.
  */
 export const findRequestStatus = tenantOperation(
-  { source: import.meta.url, name: 'findRequestStatus', lane: 'interactive' },
+  { source: import.meta.url, name: 'findRequestStatus', lane: 'interactive', onlyReads: true },
   async (tx, args: RequestKey): Promise<ChatStatus> => {
     const { ownerId, integrationId, usageRequestId, consumerId } = args
     const [found] = await tx
@@ -49,7 +49,7 @@ type AliasKey = Omit<RequestKey, 'usageRequestId'> & Reach & { readonly alias: s
 
 /** The same by the alias of a chat. @throws ServiceError `integration_not_found` (also foreign), `chat_not_found` */
 export const findAliasStatus = tenantOperation(
-  { source: import.meta.url, name: 'findAliasStatus', lane: 'interactive' },
+  { source: import.meta.url, name: 'findAliasStatus', lane: 'interactive', onlyReads: true },
   async (tx, args: AliasKey): Promise<ChatStatus> => {
     const { ownerId, integrationId, alias } = args
     const [chat] = await tx.select().from(chats).where(hasAlias({ ownerId, integrationId, alias }))
@@ -65,7 +65,7 @@ export const findAliasStatus = tenantOperation(
 
 /** Where a chat stands with its latest run. @throws ServiceError `chat_not_found` */
 export const getChatStatus = tenantOperation(
-  { source: import.meta.url, name: 'getChatStatus', lane: 'interactive' },
+  { source: import.meta.url, name: 'getChatStatus', lane: 'interactive', onlyReads: true },
   async (tx, args: ChatKey & Reach): Promise<ChatStatus> => {
     const chat = await requireChat(tx, args)
     const run =

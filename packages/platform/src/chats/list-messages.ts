@@ -24,7 +24,7 @@ type MessageRow = Parameters<typeof runErrorOf>[0] & { readonly message: typeof 
  * @throws ServiceError `chat_not_found`
  */
 export const listMessages = tenantOperation(
-  { source: import.meta.url, name: 'listMessages', lane: 'interactive' },
+  { source: import.meta.url, name: 'listMessages', lane: 'interactive', onlyReads: true },
   async (
     tx,
     args: PageRequest & ChatKey & Reach & { order: 'asc' | 'desc'; afterSeq?: number },

@@ -26,7 +26,7 @@ export const createChat = tenantOperation(
 
 /** @throws ServiceError `chat_not_found` */
 export const getChat = tenantOperation(
-  { source: import.meta.url, name: 'getChat', lane: 'interactive' },
+  { source: import.meta.url, name: 'getChat', lane: 'interactive', onlyReads: true },
   async (tx, key: ChatKey & Reach): Promise<PlatformChat> => viewOf(tx, await requireChat(tx, key)),
 )
 
@@ -40,7 +40,7 @@ type ChatFilter = {
 
 /** The latest activity first. */
 export const listChats = tenantOperation(
-  { source: import.meta.url, name: 'listChats', lane: 'interactive' },
+  { source: import.meta.url, name: 'listChats', lane: 'interactive', onlyReads: true },
   async (tx, args: PageRequest & Reach & ChatFilter & { ownerId: string }): Promise<Page<PlatformChat>> => {
     const { ownerId, limit, after } = args
     const rows = await tx

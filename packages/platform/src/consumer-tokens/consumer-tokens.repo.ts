@@ -22,7 +22,7 @@ type TokenGround = { readonly allowedOrigins: readonly string[]; readonly notBef
  * Across owners because it decides who the caller is; `ownerId` comes from the signed token.
  */
 export const findTokenGround = systemOperation(
-  { source: import.meta.url, name: 'findTokenGround', lane: 'interactive' },
+  { source: import.meta.url, name: 'findTokenGround', lane: 'interactive', onlyReads: true },
   async (tx, args: Consumer & { readonly keyId: string }): Promise<TokenGround | undefined> => {
     const { ownerId, integrationId, consumerId, keyId } = args
     const [found] = await tx
@@ -52,7 +52,7 @@ export const findTokenGround = systemOperation(
  * @throws ServiceError `integration_not_found`
  */
 export const readIssueTime = tenantOperation(
-  { source: import.meta.url, name: 'readIssueTime', lane: 'interactive' },
+  { source: import.meta.url, name: 'readIssueTime', lane: 'interactive', onlyReads: true },
   async (tx, key: Omit<Consumer, 'consumerId'>): Promise<Date> => {
     const now = sql<Date>`now()::timestamptz(3)`.mapWith(consumerTokenCutoffs.notBefore)
     const [found] = await tx.select({ now }).from(integrations).where(isIntegration(key))
@@ -91,7 +91,7 @@ export const revokeConsumerTokens = tenantOperation(
 
 /** The revocations of an integration, by consumer; that of all consumers is the first. */
 export const listTokenRevocations = tenantOperation(
-  { source: import.meta.url, name: 'listTokenRevocations', lane: 'interactive' },
+  { source: import.meta.url, name: 'listTokenRevocations', lane: 'interactive', onlyReads: true },
   async (tx, args: PageRequest & Omit<Consumer, 'consumerId'>): Promise<Page<Revocation>> => {
     const { ownerId, integrationId, limit, after } = args
     const rows = await tx
@@ -113,7 +113,7 @@ export const listTokenRevocations = tenantOperation(
 
 /** The origins of all integrations: for preflights, which do not say whose page asks. */
 export const listAllowedOrigins = systemOperation(
-  { source: import.meta.url, name: 'listAllowedOrigins', lane: 'interactive' },
+  { source: import.meta.url, name: 'listAllowedOrigins', lane: 'interactive', onlyReads: true },
   async (tx): Promise<string[]> => {
     const origins = sql`SELECT DISTINCT jsonb_array_elements_text(settings->'allowedOrigins') AS origin
       FROM integrations WHERE deleted_at IS NULL AND jsonb_array_length(settings->'allowedOrigins') > 0`

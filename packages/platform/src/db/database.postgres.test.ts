@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { getIntegration } from '../integrations/integrations.repo.ts'
 import { registerMembers } from '../members/register-members.ts'
 import { admitCompletion } from '../runs/admit/admit-completion.ts'
 import { AGENCIES, completion, openTestStore, type TestTenant } from '../test-store.contract.ts'
@@ -127,6 +128,20 @@ describe.runIf(ENGINES.includes('postgres'))('PostgreSQL over a wire that breaks
     const [later] = await tripsOf(chatId)
 
     expect({ first, later }).toEqual({ first: 3, later: 4 })
+    await near.close()
+    await counted.close()
+  })
+
+  test('what only reads waits for the answer to its query; its end is a trip that nobody waits for', async () => {
+    const counted = new BreakingProxy(platform.url)
+    const near = new PostgresDatabase({ url: await counted.listen(), poolSize: 1 })
+    const { ownerId, integrationId } = tenant
+    const read = () => near.run(getIntegration, { ownerId, integrationId })
+    await read() // and whatever a new connection asks for
+    const before = counted.trips
+    await read()
+    await read()
+    expect(counted.trips - before).toBeLessThanOrEqual(2 * 2)
     await near.close()
     await counted.close()
   })

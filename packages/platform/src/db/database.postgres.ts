@@ -92,26 +92,28 @@ export class PostgresDatabase implements Database {
   async #transact<Args, Result>(operation: Operation<Args, Result>, args: Args, options: RunOptions): Promise<Result> {
     const client = await this.#connect(operation.lane)
     const connection = this.#connectionOf(client)
-    let xid: string | null = null
     let committing: { readonly result: Result } | undefined
     let isStale = false
+    let ending: Promise<void> | undefined
     try {
-      const prepared = await prepare(this.#sessionOf(connection, operation), operation, args, {
-        stillWanted: () => options.signal?.throwIfAborted(),
-        beforeCommit: async () => {
-          if (!operation.onlyReads) xid = await connection.transactionId()
-        },
-      })
+      const session = this.#sessionOf(connection, operation)
+      const prepared = await prepare(session, operation, args, () => options.signal?.throwIfAborted())
       if (!prepared.open) return prepared.result
+      if (operation.onlyReads) {
+        ending = commit(connection) // changes nothing, so nobody waits for it
+        return prepared.result
+      }
       committing = prepared
       await commit(connection)
       return prepared.result
     } catch (error) {
       isStale = sqlstateOf(error) === READ_ONLY
-      if (committing && isUnanswered(error)) return await this.#resolveCommit(committing.result, xid, connection)
+      if (committing && isUnanswered(error)) return await this.#resolveCommit(committing.result, connection)
       throw error
     } finally {
-      client.release(isStale || !isTransactionOver(connection.tag))
+      const release = (): void => client.release(isStale || !isTransactionOver(connection.tag))
+      if (ending) ending.then(release, release)
+      else release()
     }
   }
 
@@ -137,26 +139,18 @@ export class PostgresDatabase implements Database {
     return connection
   }
 
-  /** What the lanes of runs do, they do to write. */
-  #sessionOf(
-    connection: PostgresConnection,
-    { lane, onlyReads }: Pick<Operation<never, never>, 'lane' | 'onlyReads'>,
-  ): Session {
-    const writes = !onlyReads && (lane === 'run' || lane === 'admission')
+  #sessionOf(connection: PostgresConnection, { onlyReads }: Pick<Operation<never, never>, 'onlyReads'>): Session {
     const more = this.#keepStatements ? {} : SETTINGS
     return {
       tx: connection.tx,
-      begin: ({ begin, settings }) => connection.begin({ begin, settings: { ...settings, ...more }, writes }),
+      begin: ({ begin, settings }) =>
+        connection.begin({ begin, settings: { ...settings, ...more }, writes: !onlyReads }),
       exec: connection.exec,
     }
   }
 
   /** Asks the server, on a connection of its own, what became of a transaction whose COMMIT went unanswered. */
-  async #resolveCommit<Result>(
-    result: Result,
-    xid: string | null,
-    { serverLife }: PostgresConnection,
-  ): Promise<Result> {
+  async #resolveCommit<Result>(result: Result, { xid, serverLife }: PostgresConnection): Promise<Result> {
     if (xid === null) return result // nothing was written
     const giveUpAt = performance.now() + RESOLVE_MS
     while (performance.now() < giveUpAt) {

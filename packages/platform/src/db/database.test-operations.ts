@@ -16,12 +16,15 @@ export const insertThing = systemOperation({ source, name: 'insertThing', lane }
   return name
 })
 
-export const countThings = systemOperation({ source, name: 'countThings', lane }, async (tx, name: string) => {
-  const { rows } = await tx.execute<{ n: number }>(sql`SELECT count(*)::int AS n FROM things WHERE name = ${name}`)
-  return rows[0]?.n
-})
+export const countThings = systemOperation(
+  { source, name: 'countThings', lane, onlyReads: true },
+  async (tx, name: string) => {
+    const { rows } = await tx.execute<{ n: number }>(sql`SELECT count(*)::int AS n FROM things WHERE name = ${name}`)
+    return rows[0]?.n
+  },
+)
 
-/** The number of its transaction, on a lane where one that may write gets its number at once. */
+/** The number of its transaction, where one that may write gets its number at once. */
 export const numberOfReading = systemOperation(
   { source, name: 'numberOfReading', lane: 'run', onlyReads: true },
   async (tx) => {

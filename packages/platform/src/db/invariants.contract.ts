@@ -14,7 +14,7 @@ export type Violation = {
  * I6 (no active run of a dead process) holds once the recovery had its turn; `settled` says that it had.
  */
 export const checkInvariants = systemOperation(
-  { source: import.meta.url, name: 'checkInvariants', lane: 'maintenance' },
+  { source: import.meta.url, name: 'checkInvariants', lane: 'maintenance', onlyReads: true },
   async (tx, { settled }: { settled: boolean }): Promise<Violation[]> => {
     const violations: Violation[] = []
     for (const { invariant, says, query } of settled ? [...ALWAYS, ...SETTLED] : ALWAYS) {

@@ -25,7 +25,10 @@ export type Operation<Args, Result> = {
   readonly lane: Lane
   /** `tenant` sees the rows of `args.ownerId` only (row level security); `system` sees every owner. */
   readonly access: 'tenant' | 'system'
-  /** True: the database refuses its writes. Such a transaction gets no number and leaves nothing in the write-ahead log. */
+  /**
+   * True: the database refuses its writes. Such a transaction gets no number, leaves nothing in the write-ahead log, and is
+   * answered before its COMMIT is.
+   */
   readonly onlyReads?: boolean
   readonly work: (tx: Tx, args: Args) => Promise<Result>
 }

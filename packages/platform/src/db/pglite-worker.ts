@@ -106,7 +106,7 @@ async function run(job: RunMessage): Promise<unknown> {
     emptyPort()
     if (aborted.has(job.id)) throw new AbortedError()
   }
-  const prepared = await prepare(session, operation, job.args, { stillWanted })
+  const prepared = await prepare(session, operation, job.args, stillWanted)
   if (prepared.open) await commit(session)
   return prepared.result
 }

@@ -44,6 +44,11 @@ export class PostgresConnection {
     return this.#serverLife
   }
 
+  /** Names the open transaction, should COMMIT go unanswered; null when it cannot have written anything. */
+  get xid(): string | null {
+    return this.#xid
+  }
+
   /** The command tag of what was sent last; `unknown` while it is unanswered. */
   get tag(): string {
     return this.#tag
@@ -67,15 +72,6 @@ export class PostgresConnection {
     }
     const answer = await this.#send(statements)
     return answer.command
-  }
-
-  /** Names the open transaction, should COMMIT go unanswered; null when it wrote nothing. */
-  async transactionId(): Promise<string | null> {
-    if (this.#xid !== null || this.#opening !== undefined) return this.#xid
-    const { rows } = await this.#client.query<{ xid: string | null }>(
-      'SELECT pg_current_xact_id_if_assigned()::text AS xid',
-    )
-    return (this.#xid = rows[0]?.xid ?? null)
   }
 
   async #query(config: QueryConfig, values?: unknown[]): Promise<QueryResult> {

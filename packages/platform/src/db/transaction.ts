@@ -32,26 +32,22 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   jit: 'off', // compiling takes longer than any query of ours
 }
 
-type Checkpoints = {
-  /** Throws when the caller does not want the operation any more. Asked before BEGIN and at the end of the work. */
-  readonly stillWanted: () => void
-  /** The last query of the transaction, if there is one to ask. */
-  readonly beforeCommit?: () => Promise<void>
-}
-
-/** Everything of a transaction but its COMMIT. Throws with the transaction rolled back, unless the connection is lost. */
+/**
+ * Everything of a transaction but its COMMIT. Throws with the transaction rolled back, unless the connection is lost.
+ *
+ * @param stillWanted - Throws when the caller does not want the operation any more. Asked before BEGIN and after the work.
+ */
 export async function prepare<Args, Result>(
   session: Session,
   operation: Operation<Args, Result>,
   args: Args,
-  { stillWanted, beforeCommit }: Checkpoints,
+  stillWanted: () => void,
 ): Promise<Prepared<Result>> {
   stillWanted()
   const opening = openingOf(operation, args)
   try {
     await session.begin(opening)
     const result = await operation.work(session.tx, args)
-    await beforeCommit?.()
     stillWanted()
     return { result, open: true }
   } catch (error) {

@@ -10,7 +10,7 @@ import { systemOperation } from './operation.ts'
  * oldest transaction lies far back, however little it changes: transaction numbers are finite.
  */
 export const listTablesToVacuum = systemOperation(
-  { source: import.meta.url, name: 'listTablesToVacuum', lane: 'maintenance' },
+  { source: import.meta.url, name: 'listTablesToVacuum', lane: 'maintenance', onlyReads: true },
   async (tx): Promise<string[]> => {
     const { rows } = await tx.execute<{ name: string }>(sql`SELECT c.oid::regclass::text AS name
       FROM pg_class c JOIN pg_stat_all_tables s ON s.relid = c.oid

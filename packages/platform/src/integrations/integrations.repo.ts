@@ -83,13 +83,13 @@ export async function getIntegrationView(tx: Tx, key: IntegrationKey): Promise<S
 
 /** @throws ServiceError `integration_not_found` */
 export const getIntegration = tenantOperation(
-  { source: import.meta.url, name: 'getIntegration', lane: 'interactive' },
+  { source: import.meta.url, name: 'getIntegration', lane: 'interactive', onlyReads: true },
   (tx, key: IntegrationKey): Promise<StoredIntegration> => getIntegrationView(tx, key),
 )
 
 /** Newest first. `only` keeps the integrations that a restricted API key may see, `agencyId` those of one agency. */
 export const listIntegrations = tenantOperation(
-  { source: import.meta.url, name: 'listIntegrations', lane: 'interactive' },
+  { source: import.meta.url, name: 'listIntegrations', lane: 'interactive', onlyReads: true },
   async (
     tx,
     args: PageRequest & { ownerId: string; only?: readonly string[] | null; agencyId?: string },

@@ -52,7 +52,7 @@ export const adjustAllowance = tenantOperation(
 
 /** Newest first. `periodStart` (RFC 3339) keeps one period. @throws ServiceError `member_not_found` */
 export const listLedger = tenantOperation(
-  { source: import.meta.url, name: 'listLedger', lane: 'interactive' },
+  { source: import.meta.url, name: 'listLedger', lane: 'interactive', onlyReads: true },
   async (tx, args: MemberKey & PageRequest & { periodStart?: string }): Promise<Page<LedgerEntry>> => {
     const { ownerId, limit, after, periodStart } = args
     const found = await findMember(tx, args)

@@ -24,19 +24,19 @@ type MemberChanges = Pick<NewMember, 'displayName' | 'metadata' | 'status'>
 
 /** @throws ServiceError `member_not_found` */
 export const getMember = tenantOperation(
-  { source: import.meta.url, name: 'getMember', lane: 'interactive' },
+  { source: import.meta.url, name: 'getMember', lane: 'interactive', onlyReads: true },
   (tx, key: MemberKey): Promise<Member> => getMemberView(tx, key),
 )
 
 /** @throws ServiceError `member_not_found` */
 export const getAllowance = tenantOperation(
-  { source: import.meta.url, name: 'getAllowance', lane: 'interactive' },
+  { source: import.meta.url, name: 'getAllowance', lane: 'interactive', onlyReads: true },
   async (tx, key: MemberKey): Promise<Allowance> => (await getMemberView(tx, key)).allowance,
 )
 
 /** Newest first. @throws ServiceError `integration_not_found` */
 export const listMembers = tenantOperation(
-  { source: import.meta.url, name: 'listMembers', lane: 'interactive' },
+  { source: import.meta.url, name: 'listMembers', lane: 'interactive', onlyReads: true },
   async (
     tx,
     args: PageRequest & { ownerId: string; integrationId: string; status?: 'active' | 'inactive'; exhausted?: boolean },

@@ -18,7 +18,7 @@ export const insertOwner = systemOperation(
 )
 
 export const findOwner = systemOperation(
-  { source: import.meta.url, name: 'findOwner', lane: 'interactive' },
+  { source: import.meta.url, name: 'findOwner', lane: 'interactive', onlyReads: true },
   async (tx, ownerId: string): Promise<Owner | undefined> => {
     const [row] = await tx.select().from(owners).where(eq(owners.id, ownerId))
     return row
@@ -26,7 +26,7 @@ export const findOwner = systemOperation(
 )
 
 export const findFirstOwner = systemOperation(
-  { source: import.meta.url, name: 'findFirstOwner', lane: 'interactive' },
+  { source: import.meta.url, name: 'findFirstOwner', lane: 'interactive', onlyReads: true },
   async (tx): Promise<Owner | undefined> => {
     const [row] = await tx.select().from(owners).orderBy(owners.id).limit(1)
     return row
@@ -47,7 +47,7 @@ export const findOrInsertOwner = systemOperation(
 
 /** Newest first. */
 export const listOwners = systemOperation(
-  { source: import.meta.url, name: 'listOwners', lane: 'interactive' },
+  { source: import.meta.url, name: 'listOwners', lane: 'interactive', onlyReads: true },
   async (tx, { limit, after }: PageRequest): Promise<Page<OwnerView>> => {
     const rows = await tx
       .select()
@@ -61,7 +61,7 @@ export const listOwners = systemOperation(
 
 /** The ids of those who get an integration of every agency, oldest first. */
 export const listPublishingOwners = systemOperation(
-  { source: import.meta.url, name: 'listPublishingOwners', lane: 'interactive' },
+  { source: import.meta.url, name: 'listPublishingOwners', lane: 'interactive', onlyReads: true },
   async (tx): Promise<string[]> => {
     const rows = await tx
       .select({ id: owners.id })

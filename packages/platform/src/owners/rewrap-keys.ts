@@ -36,7 +36,7 @@ export async function rewrapKeys(db: Database, { from, to }: Rewrapping): Promis
 }
 
 export const countRunning = systemOperation(
-  { source: import.meta.url, name: 'countRunning', lane: 'maintenance' },
+  { source: import.meta.url, name: 'countRunning', lane: 'maintenance', onlyReads: true },
   (tx): Promise<number> =>
     tx.$count(
       replicas,

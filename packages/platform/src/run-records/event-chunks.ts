@@ -41,7 +41,7 @@ const updateLastSeq = prepared((tx, { ownerId, runId, lastSeq }: RunKey & { last
  * @throws ServiceError `run_not_found`
  */
 export const readEventChunks = tenantOperation(
-  { source: import.meta.url, name: 'readEventChunks', lane: 'interactive' },
+  { source: import.meta.url, name: 'readEventChunks', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, runId, afterSeq }: RunKey & { afterSeq: number }): Promise<EventChunk[]> => {
     if (!(await findRun(tx, { ownerId, runId }))) throw new ServiceError('run_not_found')
     return tx

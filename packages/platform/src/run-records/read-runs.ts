@@ -31,7 +31,7 @@ export const isSeen = (
 
 /** With `output`, also what the run produced so far. @throws ServiceError `run_not_found` */
 export const getRun = tenantOperation(
-  { source: import.meta.url, name: 'getRun', lane: 'interactive' },
+  { source: import.meta.url, name: 'getRun', lane: 'interactive', onlyReads: true },
   async (tx, args: RunKey & Reach & { output: boolean }): Promise<RunView> => {
     const run = await findRun(tx, args)
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
@@ -43,7 +43,7 @@ export const getRun = tenantOperation(
 
 /** Whether its chat has gone on since. What has failed, or was cancelled, does not count. */
 export const isFollowed = tenantOperation(
-  { source: import.meta.url, name: 'isFollowed', lane: 'interactive' },
+  { source: import.meta.url, name: 'isFollowed', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, runId, chatId }: RunKey & { chatId: string }): Promise<boolean> => {
     const isCandidate = or(eq(runs.id, runId), notInArray(runs.state, ['failed', 'cancelled']))
     const [last] = await tx
@@ -113,7 +113,7 @@ const isListed = (args: RunsOfOwner): SQL | undefined =>
 
 /** What users have said with which these runs began, as their chats keep it, and since when those of them wait that do. */
 export const readAsked = tenantOperation(
-  { source: import.meta.url, name: 'readAsked', lane: 'interactive' },
+  { source: import.meta.url, name: 'readAsked', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, runIds }: { ownerId: string; runIds: readonly string[] }) => {
     const waiting = await tx
       .select({ id: runs.id, since: runs.waitingSince })
@@ -130,7 +130,7 @@ const MOST_COUNTED = 10_000
 
 /** How many there are, up to 10,000. */
 export const countRuns = tenantOperation(
-  { source: import.meta.url, name: 'countRuns', lane: 'interactive' },
+  { source: import.meta.url, name: 'countRuns', lane: 'interactive', onlyReads: true },
   async (tx, args: RunsOfOwner): Promise<number> =>
     tx.$count(tx.select({ id: runs.id }).from(runs).where(isListed(args)).limit(MOST_COUNTED).as('counted')),
 )
@@ -139,7 +139,7 @@ export const countRuns = tenantOperation(
 type ListedBy = { readonly by?: 'beginning' | 'change'; readonly output?: boolean }
 
 export const listRuns = tenantOperation(
-  { source: import.meta.url, name: 'listRuns', lane: 'interactive' },
+  { source: import.meta.url, name: 'listRuns', lane: 'interactive', onlyReads: true },
   async (tx, args: PageRequest & RunsOfOwner & ListedBy): Promise<Page<RunView>> => {
     const { ownerId, limit, after, by = 'beginning', output = false } = args
     const time = by === 'change' ? changedAt : runs.createdAt

@@ -23,7 +23,7 @@ export const putResponse = tenantOperation(
 )
 
 export const findResponse = tenantOperation(
-  { source: import.meta.url, name: 'findResponse', lane: 'interactive' },
+  { source: import.meta.url, name: 'findResponse', lane: 'interactive', onlyReads: true },
   async (tx, key: ResponseKey & Reach): Promise<object | undefined> => {
     const { integrationId, consumerId } = runs
     const [row] = await tx

@@ -16,6 +16,6 @@ export const ensurePlatformKey = systemOperation(
 )
 
 export const listPlatformKeys = systemOperation(
-  { source: import.meta.url, name: 'listPlatformKeys', lane: 'interactive' },
+  { source: import.meta.url, name: 'listPlatformKeys', lane: 'interactive', onlyReads: true },
   (tx): Promise<PlatformKey[]> => tx.select().from(platformKeys),
 )

@@ -35,7 +35,7 @@ export const putSecret = tenantOperation(
 )
 
 export const findSecret = tenantOperation(
-  { source: import.meta.url, name: 'findSecret', lane: 'interactive' },
+  { source: import.meta.url, name: 'findSecret', lane: 'interactive', onlyReads: true },
   async (tx, args: SecretName & { dataKey: Uint8Array }): Promise<string | undefined> => {
     const [row] = await tx.select().from(secrets).where(isSecret(args))
     return row && unsealText(args.dataKey, place(args), row.ciphertext)

@@ -8,7 +8,7 @@ type Row = typeof auditLog.$inferSelect
 
 /** Who changed what, newest first. */
 export const listAudit = tenantOperation(
-  { source: import.meta.url, name: 'listAudit', lane: 'interactive' },
+  { source: import.meta.url, name: 'listAudit', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, limit, after }: PageRequest & { readonly ownerId: string }): Promise<Page<AuditEntry>> => {
     const older = after ? lt(auditLog.id, Number(after[1])) : undefined
     const rows = await tx

@@ -7,7 +7,7 @@ const MAX_REPLICAS = 50
 
 /** The processes of the platform: those that run, and those that ended within a day; latest first. */
 export const listReplicas = systemOperation(
-  { source: import.meta.url, name: 'listReplicas', lane: 'interactive' },
+  { source: import.meta.url, name: 'listReplicas', lane: 'interactive', onlyReads: true },
   async (tx, { bootId }: { readonly bootId: string }): Promise<PlatformReplica[]> => {
     const rows = await tx
       .select({

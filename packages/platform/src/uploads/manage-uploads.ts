@@ -102,7 +102,7 @@ async function reserveRoom(tx: Tx, { ownerId, integrationId, bytes, quota }: Roo
  * @throws ServiceError `invalid_upload_token` (also for an unknown upload), `upload_expired`
  */
 export const openUpload = systemOperation(
-  { source: import.meta.url, name: 'openUpload', lane: 'interactive' },
+  { source: import.meta.url, name: 'openUpload', lane: 'interactive', onlyReads: true },
   async (tx, { uploadId, tokenHash }: { uploadId: string; tokenHash: Uint8Array }): Promise<UploadView> => {
     // Nobody can reach the files of an integration that is gone.
     const expired = sql<boolean>`${uploads.expiresAt} <= now() OR ${integrations.deletedAt} IS NOT NULL`
@@ -194,7 +194,7 @@ async function requirePending(tx: Tx, key: UploadKey): Promise<UploadRow> {
 
 /** So many pending uploads whose hour is over, by their ids, from behind one: whatever there is of them can be removed. */
 export const listOverdueUploads = systemOperation(
-  { source: import.meta.url, name: 'listOverdueUploads', lane: 'maintenance' },
+  { source: import.meta.url, name: 'listOverdueUploads', lane: 'maintenance', onlyReads: true },
   async (tx, { after, limit }: { readonly after: string | null; readonly limit: number }): Promise<UploadView[]> => {
     const isNext = and(isOverdue, gt(uploads.id, after ?? ''))
     const rows = await tx.select().from(uploads).where(isNext).orderBy(uploads.id).limit(limit)

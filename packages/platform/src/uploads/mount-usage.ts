@@ -8,7 +8,7 @@ type Mount = { readonly ownerId: string; readonly integrationId: string }
 
 /** So many integrations, by their ids, from behind one of them: each may have a mount. */
 export const listMountOwners = systemOperation(
-  { source: import.meta.url, name: 'listMountOwners', lane: 'maintenance' },
+  { source: import.meta.url, name: 'listMountOwners', lane: 'maintenance', onlyReads: true },
   async (tx, { after, limit }: { readonly after: string | null; readonly limit: number }): Promise<Mount[]> =>
     tx
       .select({ ownerId: integrations.ownerId, integrationId: integrations.id })

@@ -23,7 +23,7 @@ type Args = PageRequest & UsageFilter & { readonly ownerId: string; readonly int
 
 /** Newest first. */
 export const listUsageRecords = tenantOperation(
-  { source: import.meta.url, name: 'listUsageRecords', lane: 'interactive' },
+  { source: import.meta.url, name: 'listUsageRecords', lane: 'interactive', onlyReads: true },
   async (tx, args: Args): Promise<Page<UsageRecord>> => {
     const rows = await tx
       .select(RUN_FACTS)
@@ -37,7 +37,7 @@ export const listUsageRecords = tenantOperation(
 
 /** One page of an export, oldest first; `limit` up to 1000. Ask again with `next` until it is null. */
 export const exportUsageRecords = tenantOperation(
-  { source: import.meta.url, name: 'exportUsageRecords', lane: 'maintenance' },
+  { source: import.meta.url, name: 'exportUsageRecords', lane: 'maintenance', onlyReads: true },
   async (tx, args: Args): Promise<Page<UsageRecord>> => {
     const { after } = args
     const rows = await tx

@@ -35,7 +35,7 @@ const DAY_MS = 86_400_000
  * @throws ServiceError `invalid_time_range`: not ascending, longer than 400 days, or an unknown time zone.
  */
 export const summarizeUsage = tenantOperation(
-  { source: import.meta.url, name: 'summarizeUsage', lane: 'interactive' },
+  { source: import.meta.url, name: 'summarizeUsage', lane: 'interactive', onlyReads: true },
   async (tx, request: SummaryRequest): Promise<KeyedUsage[]> => {
     const { from, to = new Date().toISOString(), timeZone } = request
     requireAscending({ from, to })

@@ -37,7 +37,7 @@ export const putPushConfig = tenantOperation(
 
 /** In the order in which they were made. */
 export const listPushConfigs = tenantOperation(
-  { source: import.meta.url, name: 'listPushConfigs', lane: 'interactive' },
+  { source: import.meta.url, name: 'listPushConfigs', lane: 'interactive', onlyReads: true },
   async (tx, key: RunKey): Promise<PushConfig[]> => {
     const rows = await tx
       .select()

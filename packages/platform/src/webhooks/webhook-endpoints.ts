@@ -64,13 +64,13 @@ export const createWebhookEndpoint = tenantOperation(
 
 /** @throws ServiceError `webhook_not_found` */
 export const getWebhookEndpoint = tenantOperation(
-  { source: import.meta.url, name: 'getWebhookEndpoint', lane: 'interactive' },
+  { source: import.meta.url, name: 'getWebhookEndpoint', lane: 'interactive', onlyReads: true },
   async (tx, key: EndpointKey): Promise<WebhookEndpoint> => endpointView(await requireEndpoint(tx, key)),
 )
 
 /** Newest first. */
 export const listWebhookEndpoints = tenantOperation(
-  { source: import.meta.url, name: 'listWebhookEndpoints', lane: 'interactive' },
+  { source: import.meta.url, name: 'listWebhookEndpoints', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, limit, after }: PageRequest & { ownerId: string }): Promise<Page<WebhookEndpoint>> => {
     const rows = await tx
       .select()
@@ -118,7 +118,7 @@ export const deleteWebhookEndpoint = tenantOperation(
 
 /** Newest first. @throws ServiceError `webhook_not_found` */
 export const listWebhookDeliveries = tenantOperation(
-  { source: import.meta.url, name: 'listWebhookDeliveries', lane: 'interactive' },
+  { source: import.meta.url, name: 'listWebhookDeliveries', lane: 'interactive', onlyReads: true },
   async (tx, args: EndpointKey & PageRequest): Promise<Page<WebhookDelivery>> => {
     await requireEndpoint(tx, args)
     const { ownerId, endpointId, limit, after } = args
@@ -140,7 +140,7 @@ export const listWebhookDeliveries = tenantOperation(
 
 /** The address and the sealed secret. @throws ServiceError `webhook_not_found` */
 export const findWebhookTarget = tenantOperation(
-  { source: import.meta.url, name: 'findWebhookTarget', lane: 'interactive' },
+  { source: import.meta.url, name: 'findWebhookTarget', lane: 'interactive', onlyReads: true },
   async (tx, key: EndpointKey): Promise<{ url: string; secretEnc: Uint8Array }> => {
     const { url, secretEnc } = await requireEndpoint(tx, key)
     return { url, secretEnc }

@@ -19,7 +19,7 @@ import { WAITING_EVENTS } from './record-waiting.ts'
 
 /** What a person has to decide about, and the agency that asks. @throws ServiceError `run_not_found` */
 export const listApprovals = tenantOperation(
-  { source: import.meta.url, name: 'listApprovals', lane: 'interactive' },
+  { source: import.meta.url, name: 'listApprovals', lane: 'interactive', onlyReads: true },
   async (tx, args: RunKey & Reach): Promise<{ approvals: RunApproval[]; agencyId: string }> => {
     const run = await findRun(tx, args)
     if (!run || !isSeen(run, args)) throw new ServiceError('run_not_found')
@@ -29,7 +29,7 @@ export const listApprovals = tenantOperation(
 
 /** The calls that still wait, as the stream of the run has them. */
 export const readWaitingCalls = tenantOperation(
-  { source: import.meta.url, name: 'readWaitingCalls', lane: 'interactive' },
+  { source: import.meta.url, name: 'readWaitingCalls', lane: 'interactive', onlyReads: true },
   async (tx, key: RunKey): Promise<ApprovalRequest[]> =>
     (await selectApprovals(tx, key)).filter(({ approve }) => approve === null).map(approvalRequest),
 )

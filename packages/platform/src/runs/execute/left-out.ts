@@ -17,7 +17,7 @@ export type LeftOut = {
 const MAX_MESSAGES = 2_000
 
 export const readLeftOut = tenantOperation(
-  { source: import.meta.url, name: 'readLeftOut', lane: 'run' },
+  { source: import.meta.url, name: 'readLeftOut', lane: 'run', onlyReads: true },
   (tx, { ownerId, chatId, from, to }: { ownerId: string; chatId: string; from: number; to: number }) =>
     tx
       .select({
