@@ -32,7 +32,10 @@ export type TestTenant = {
 }
 
 /** A store on an empty database, with one live process to run things. Each test makes its own tenants. */
-export async function openTestStore(engine: Engine): Promise<{
+export async function openTestStore(
+  engine: Engine,
+  isNew = false,
+): Promise<{
   store: PlatformStore
   db: Database
   url: string
@@ -42,7 +45,7 @@ export async function openTestStore(engine: Engine): Promise<{
   addReplica: () => Promise<string>
   drop: () => Promise<void>
 }> {
-  const { db, url, drop } = await openTestDatabase(engine)
+  const { db, url, drop } = await openTestDatabase(engine, isNew)
   const store = await equipStore(db, { masterKey: new Uint8Array(randomBytes(32)), issuer: 'https://test.example' })
   const addReplica = async (): Promise<string> => {
     const bootId = newId('boot')

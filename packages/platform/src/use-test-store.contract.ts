@@ -5,10 +5,10 @@ import { openTestStore, type TestTenant } from './test-store.contract.ts'
 
 export type TestStore = Awaited<ReturnType<typeof openTestStore>>
 
-/** A store on an empty database, for all tests of a block. */
-export function useTestStore(engine: Engine): TestStore {
+/** A store on an empty database, for all tests of a block. `isNew`: as for `openTestDatabase`. */
+export function useTestStore(engine: Engine, isNew = false): TestStore {
   const platform = {} as TestStore
-  beforeAll(async () => void Object.assign(platform, await openTestStore(engine)))
+  beforeAll(async () => void Object.assign(platform, await openTestStore(engine, isNew)))
   afterAll(() => platform.drop())
   return platform
 }

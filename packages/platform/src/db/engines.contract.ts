@@ -21,12 +21,17 @@ export const ENGINES: readonly Engine[] = (await isReachable()) ? ['pglite', 'po
 /** Embedded databases that tests have given back: opening one is seconds of work, emptying it a fraction of one. */
 const idle: PgliteDatabase[] = []
 
-/** An empty database with the current schema, for one test or file. Give it back with `drop`. */
+/**
+ * An empty database with the current schema, for one test or file. Give it back with `drop`.
+ *
+ * @param isNew - Nobody has used it before: it has planned no statement for the tables of others.
+ */
 export async function openTestDatabase(
   engine: Engine,
+  isNew = false,
 ): Promise<{ db: Database; url: string; drop: () => Promise<void> }> {
   if (engine === 'pglite') {
-    const db = idle.pop() ?? (await PgliteDatabase.open({ restoreFrom: await preparedDump() }))
+    const db = (isNew ? undefined : idle.pop()) ?? (await PgliteDatabase.open({ restoreFrom: await preparedDump() }))
     const { lent, takeBack } = lend(db)
     const drop = async (): Promise<void> => {
       takeBack()

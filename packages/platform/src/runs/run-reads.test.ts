@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { answer, modelCall } from '../test-store.contract.ts'
 import { useTenant, useTestStore } from '../use-test-store.contract.ts'
 
-const platform = useTestStore('pglite')
+const platform = useTestStore('pglite', true)
 const tenant = useTenant(platform, { memberAllowancesEnabled: true })
 beforeAll(async () => {
   await tenant.addMember('u', {})
