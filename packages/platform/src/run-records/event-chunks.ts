@@ -1,37 +1,40 @@
 import { ServiceError } from '@bureau/protocol'
 import type { ChunkStorage, EventChunk } from '@bureau/runtime'
-import { and, asc, eq, gt, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, isNull, sql } from 'drizzle-orm'
 import type { Database } from '../db/database.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
 import { runEventChunks, runs } from '../db/schema.ts'
 import type { RunWriter, WriteOutcome } from './record-step.ts'
-import { holdRunOnly } from './hold-run.ts'
 import { findRun, isRun, type RunKey } from './runs.repo.ts'
-import { isActive } from './run-view.ts'
 
 /** Keeps a stretch of a run's event log. Repeated after a lost answer it is kept once. */
 export const appendEventChunk = tenantOperation(
   { source: import.meta.url, name: 'appendEventChunk', lane: 'run' },
   async (tx, { ownerId, runId, bootId, chunk }: RunWriter & { chunk: EventChunk }): Promise<WriteOutcome> => {
-    const run = await holdRunOnly(tx, { ownerId, runId })
-    if (run?.bootId !== bootId || !isActive(run)) return 'fenced'
-    await insertChunk(tx, { ownerId, runId, ...chunk })
-    await updateLastSeq(tx, { ownerId, runId, lastSeq: chunk.lastSeq })
-    return 'ok'
+    const written = await writeChunk(tx, { ownerId, runId, bootId, ...chunk })
+    return written.length > 0 ? 'ok' : 'fenced'
   },
 )
 
-const insertChunk = prepared((tx, { ownerId, runId, firstSeq, lastSeq, body }: RunKey & EventChunk) =>
-  tx.insert(runEventChunks).values({ ownerId, runId, firstSeq, lastSeq, body }).onConflictDoNothing(),
-)
-
-const updateLastSeq = prepared((tx, { ownerId, runId, lastSeq }: RunKey & { lastSeq: number }) =>
-  tx
-    .update(runs)
-    .set({ lastEventSeq: sql`greatest(${runs.lastEventSeq}, ${lastSeq})` })
-    .where(isRun({ ownerId, runId })),
-)
+/** The run is locked by being changed; where it has ended or is another process's, nothing is written. */
+const writeChunk = prepared((tx, { ownerId, runId, bootId, firstSeq, lastSeq, body }: RunWriter & EventChunk) => {
+  const own = tx.$with('own').as(
+    tx
+      .update(runs)
+      .set({ lastEventSeq: sql`greatest(${runs.lastEventSeq}, ${lastSeq})` })
+      .where(and(isRun({ ownerId, runId }), eq(runs.bootId, bootId), isNull(runs.finishedAt)))
+      .returning({ id: runs.id }),
+  )
+  const kept = tx.$with('kept').as(
+    tx
+      .insert(runEventChunks)
+      // In the order of the table's columns.
+      .select(sql`SELECT id, ${firstSeq}::bigint, ${lastSeq}::bigint, ${ownerId}, ${body}::bytea, now() FROM own`)
+      .onConflictDoNothing(),
+  )
+  return tx.with(own, kept).select().from(own)
+})
 
 /**
  * The chunks that hold events after `afterSeq`, in order, at most 32.
