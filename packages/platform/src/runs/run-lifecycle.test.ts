@@ -9,6 +9,7 @@ import { declareDead, listPulses } from './recover/replicas.repo.ts'
 import { EVENTS_OF_ATTEMPT } from './recover/take-up-policy.ts'
 import { listOwnRuns } from './recover/list-own-runs.ts'
 import { type TakeUp, takeUpRun } from './recover/take-up-run.ts'
+import { appendEventChunk } from '../run-records/event-chunks.ts'
 import { recordStep } from '../run-records/record-step.ts'
 import { requestCancel } from '../run-records/request-cancel.ts'
 import type { ModelCall, RunItemRecord } from '../run-records/run-output.repo.ts'
@@ -176,10 +177,21 @@ describe.each(ENGINES)('run lifecycle on %s', (engine) => {
     const tenant = await platform.addTenant()
     const admission = await tenant.admit()
     const stranger = await platform.addReplica()
+    const { runId } = admission.run
+    const log = (bootId: string, lastSeq: number): Promise<string> => {
+      const chunk = { firstSeq: 1, lastSeq, body: new Uint8Array([lastSeq]) }
+      return platform.db.run(appendEventChunk, { ownerId: tenant.ownerId, runId, bootId, chunk })
+    }
     expect(await record(admission, tenant, { items: [answer('x')], bootId: stranger })).toBe('fenced')
+    expect(await log(stranger, 9)).toBe('fenced')
+    expect([await log(platform.bootId, 2), await log(platform.bootId, 2)]).toEqual(['ok', 'ok']) // after a lost answer
     expect(await tenant.finish(admission, {}, stranger)).toBe('fenced')
     expect(await tenant.finish(admission)).toBe('settled')
     expect(await record(admission, tenant, { items: [answer('too late')], calls: [modelCall(1)] })).toBe('fenced')
+    expect(await log(platform.bootId, 3)).toBe('fenced')
+    const chunks = await platform.rows(`SELECT last_seq::int AS last FROM run_event_chunks WHERE run_id = '${runId}'`)
+    const [run] = await platform.rows(`SELECT last_event_seq::int AS last FROM runs WHERE id = '${runId}'`)
+    expect({ chunks, run }).toEqual({ chunks: [{ last: 2 }], run: { last: 2 } })
   })
 
   test('an error belongs to a failed run and to no other', async () => {
