@@ -1,6 +1,7 @@
 import { type ChatStatus, type PlatformRun, ServiceError } from '@bureau/protocol'
 import { and, eq } from 'drizzle-orm'
 import { tenantOperation, type Tx } from '../db/operation.ts'
+import { together } from '../db/together.ts'
 import { chats, runs } from '../db/schema.ts'
 import { requireIntegration } from '../members/members.repo.ts'
 import { findRun, type RunRow } from '../run-records/runs.repo.ts'
@@ -77,8 +78,11 @@ export const getChatStatus = tenantOperation(
 /** The route adds `recovery.eventsUrl` for `attach`. */
 async function statusView(tx: Tx, chat: ChatRow, row: RunRow | undefined): Promise<ChatStatus> {
   const { ownerId } = chat
-  const active = (await findActiveRunId(tx, { ownerId, chatId: chat.id })) ?? null
-  const [run] = row ? await runViews(tx, ownerId, [row]) : []
+  const [activeRunId, [run]] = await together(
+    findActiveRunId(tx, { ownerId, chatId: chat.id }),
+    runViews(tx, ownerId, row ? [row] : []),
+  )
+  const active = activeRunId ?? null
   return {
     object: 'chat_status',
     apiIntegrationId: chat.integrationId,

@@ -4,6 +4,7 @@ import { and, asc, eq, gt, isNull, sql } from 'drizzle-orm'
 import type { Database } from '../db/database.ts'
 import { tenantOperation } from '../db/operation.ts'
 import { prepared } from '../db/prepared.ts'
+import { together } from '../db/together.ts'
 import { runEventChunks, runs } from '../db/schema.ts'
 import type { RunWriter, WriteOutcome } from './record-step.ts'
 import { findRun, isRun, type RunKey } from './runs.repo.ts'
@@ -46,8 +47,7 @@ const writeChunk = prepared((tx, { ownerId, runId, bootId, firstSeq, lastSeq, bo
 export const readEventChunks = tenantOperation(
   { source: import.meta.url, name: 'readEventChunks', lane: 'interactive', onlyReads: true },
   async (tx, { ownerId, runId, afterSeq }: RunKey & { afterSeq: number }): Promise<EventChunk[]> => {
-    if (!(await findRun(tx, { ownerId, runId }))) throw new ServiceError('run_not_found')
-    return tx
+    const chunks = tx
       .select({ firstSeq: runEventChunks.firstSeq, lastSeq: runEventChunks.lastSeq, body: runEventChunks.body })
       .from(runEventChunks)
       .where(
@@ -55,6 +55,9 @@ export const readEventChunks = tenantOperation(
       )
       .orderBy(asc(runEventChunks.firstSeq))
       .limit(32)
+    const [run, read] = await together(findRun(tx, { ownerId, runId }), chunks.execute())
+    if (!run) throw new ServiceError('run_not_found')
+    return read
   },
 )
 
