@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Agency, Agent, McpConnections } from '@bureau/framework'
 import { ensureFirstOwner, loadPlatformConfig, openPlatform } from '@bureau/platform'
+import { createLogger } from '@bureau/runtime'
 import { loadConfig, modelAccess, runServer } from '@bureau/server'
 import { circlesOf, fileGraph, folderGraph, readSources } from './import-graph.ts'
 
@@ -99,6 +100,8 @@ async function ofPlatform(dataFolder: string): Promise<Passed> {
     agencies: new Map([['desk', agency()]]),
     environment: { models, mcp, now: Date.now },
     config: loadPlatformConfig({ BUREAU_DATA: dataFolder }),
+    // Requests pass through the log, so it is written, but not between the figures.
+    log: createLogger('info', { write: () => {} }),
   })
   try {
     const credentials = await ensureFirstOwner(opened.platform)
