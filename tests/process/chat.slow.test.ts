@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { text as consume } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Agency, Agent, tool } from '@bureau/framework'
@@ -322,4 +323,17 @@ test.each([
   await chat.output('Fine.')
 
   expect(chat.printed()).toContain(`${shown}\r\n`)
+})
+
+test('a chat that nobody reads any more asks nothing more, and ends without a word', async () => {
+  const server = await startTestServer({ agencies: soloAgency() })
+  server.provider.respond((request) => text(`heard ${request.lastUserText}`))
+  const lines = '(for n in 1 2 3 4 5 6; do echo $n; sleep 0.5; done)'
+  const command = `${lines} | "${process.execPath}" "${BIN}" chat --url ${server.url} | head -n 1; echo \${PIPESTATUS[1]}`
+  const child = spawn('bash', ['-c', command], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const [out, err] = await Promise.all([child.stdout, child.stderr].map((stream) => consume(stream)))
+
+  expect(out).toBe('heard 1\n0\n')
+  expect(err).not.toMatch(/EPIPE|Error/)
+  expect(server.provider.requests.length).toBeLessThan(5)
 })

@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -193,16 +192,22 @@ test('a setting that is missing is a fault, and what does not need it is checked
   expect(found.has('Database')).toBe(false)
 })
 
-test('ends without a word when nobody reads on', async () => {
-  const child = spawn(process.execPath, [BIN, 'doctor', DEMO], {
-    env: { PATH: process.env['PATH'], PORT: '0' },
-    stdio: ['ignore', 'pipe', 'pipe'],
+test.each([
+  ['goes on without a word when nobody reads on', '| head -n 1', 0, ''],
+  [
+    'says so when its output has no room',
+    '> /dev/full',
+    74,
+    'The output cannot be written: ENOSPC: no space left on device, write.\n',
+  ],
+])('%s', (_title, redirection, status, stderr) => {
+  const command = `set -o pipefail; "${process.execPath}" "${BIN}" doctor "${DEMO}" ${redirection}`
+  const env = { PATH: process.env['PATH'], PORT: '0' }
+
+  expect(
+    spawnSync('bash', ['-c', command], { env, stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8' }),
+  ).toMatchObject({
+    status,
+    stderr,
   })
-  child.stdout.destroy()
-  let said = ''
-  child.stderr.on('data', (text: Buffer) => (said += text.toString()))
-
-  await once(child, 'close')
-
-  expect(said).toBe('')
 })

@@ -1,12 +1,14 @@
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { BIN, runBureau, startBureau } from '../support/bureau-process.ts'
+import { freePort } from '../support/free-port.ts'
 import { startOnTerminal } from '../support/on-terminal.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { TestStream } from '../support/test-server.ts'
+import { closeAfterTest, TestStream } from '../support/test-server.ts'
 
 const DEMO = fileURLToPath(new URL('../../examples/demo-agency.ts', import.meta.url))
 
@@ -127,6 +129,39 @@ test('a stop signal lets open streams finish, refuses new connections, and ends 
   expect(stream.outline.slice(-2)).toEqual(['messages', 'end'])
   expect(stream.result).not.toHaveProperty('cancelled')
   expect(await bureau.exited).toBe(0)
+})
+
+test.each(['serve', 'start', 'dev'])('%s goes on when nobody reads its log any more', async (command) => {
+  const bureau = await startBureau([command, DEMO])
+  bureau.child.stdout!.destroy()
+
+  // Each of them is logged, in vain.
+  for (let n = 0; n < 3; n++) {
+    const stream = await openStream(bureau.url, 'Hello')
+    await stream.all()
+    expect(stream.outline.at(-1)).toBe('end')
+  }
+  bureau.child.kill('SIGTERM')
+
+  expect(await bureau.exited).toBe(0)
+  expect(bureau.output()).not.toMatch(/EPIPE|Error/)
+})
+
+test('a server whose log has no room goes on, and says so once', async () => {
+  const port = await freePort()
+  const command = `exec "${process.execPath}" "${BIN}" serve "${DEMO}" --port ${port} > /dev/full`
+  const child = spawn('bash', ['-c', command], { stdio: ['ignore', 'ignore', 'pipe'] })
+  closeAfterTest(async () => void child.kill('SIGKILL'))
+  const errors = text(child.stderr)
+  const answers = async (): Promise<boolean> => (await fetch(`http://127.0.0.1:${port}/healthz`)).ok
+
+  await expect.poll(() => answers().catch(() => false), { timeout: 20_000 }).toBe(true)
+  const stream = await openStream(`http://127.0.0.1:${port}`, 'Hello')
+  await stream.all()
+  child.kill('SIGTERM')
+
+  expect(stream.outline.at(-1)).toBe('end')
+  expect(await errors).toMatch(/^The output cannot be written: ENOSPC.*\n$/)
 })
 
 test('a real provider is named instead of the demo model when a key is set', async () => {

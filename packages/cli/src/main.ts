@@ -17,6 +17,7 @@ import { startCommand } from './commands/start.ts'
 import { unknownSettings } from './unknown-settings.ts'
 
 const CONFIG_EXIT_CODE = 78 // EX_CONFIG of sysexits.h
+const WRITE_EXIT_CODE = 74 // EX_IOERR
 
 const bureau = new Command('bureau')
   .description('The open agent server: serve agencies of AI agents over HTTP.')
@@ -40,11 +41,15 @@ const bureau = new Command('bureau')
     for (const line of unknownSettings(process.env)) console.error(line)
   })
 
-// Whoever reads the output has seen enough: `bureau doctor | head`.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error
-  process.exit(1)
-})
+// Whoever reads the output may have seen enough (`bureau doctor | head`), and a disk may be full. Neither keeps a server from
+// serving, nor a command from what it does.
+for (const output of [process.stdout, process.stderr]) {
+  output.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+    if (code === 'EPIPE' || process.exitCode === WRITE_EXIT_CODE) return
+    process.exitCode = WRITE_EXIT_CODE
+    console.error(`The output cannot be written: ${message}.`)
+  })
+}
 
 try {
   readEnvironmentFile()

@@ -35,6 +35,7 @@ export const chatCommand = new Command('chat')
     const token = flags.token ?? /\S+/.exec(process.env['APP_TOKEN'] ?? '')?.[0]
     const agency = await chooseAgency(flags.agency, url, token)
     console.error(`Talking to ${agency}.`)
+    process.stdout.once('error', () => process.exit()) // Answers that nobody sees need not be asked for.
     await chat(createClient({ url: `${url}/${agency}`, token }), flags)
   })
 
