@@ -137,6 +137,13 @@ describe.each(ENGINES)('hostile input on %s', (engine) => {
       '{"consumerId":"p","metadata":{"a":{"b":"c"}}}',
     ])('%s is no metadata', async (body) => expect((await client.post(members, body)).status).toBe(400))
 
+    test.each(['a b', ''])('the key %j of metadata is refused by its name, with what keys may be', async (key) => {
+      const { status, body } = await client.post(members, { consumerId: 'p', metadata: { [key]: 'x' } })
+
+      const error = `"${key}" is not a valid key: it may hold 1 to 64 of A-Z a-z 0-9 _ . -`
+      expect([status, body.fields]).toEqual([400, [{ path: `/metadata/${key}`, code: 'invalid_request', error }]])
+    })
+
     test.each(['1e400', '-1e400', '9'.repeat(400), '1E+99999', '0x10', '01', '.5', '+1', 'NaN', 'Infinity', '1_000'])(
       'the number %s is no limit',
       async (number) => {

@@ -49,8 +49,8 @@ export const Metadata = z
   .record(
     z
       .string()
-      .regex(/^[A-Za-z0-9_.-]{1,64}$/)
-      .refine((name) => !PROTOTYPE_NAMES.test(name), 'is not a name for metadata'),
+      .regex(/^[A-Za-z0-9_.-]{1,64}$/, 'may hold 1 to 64 of A-Z a-z 0-9 _ . -')
+      .refine((name) => !PROTOTYPE_NAMES.test(name), 'is reserved'),
     z.string().max(512),
   )
   .refine((notes) => Object.keys(notes).length <= 16, 'may hold at most 16 entries')

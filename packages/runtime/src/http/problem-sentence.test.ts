@@ -31,6 +31,11 @@ test.each<[z.ZodType, unknown, string]>([
   [z.array(z.string()).max(1), ['a', 'b'], 'must have at most 1 item'],
   [z.iso.datetime(), 'tomorrow', 'must be a date and time with a time zone, such as 2030-01-31T12:00:00Z'],
   [z.strictObject({ a: z.string().optional() }), { b: 1 }, '"b" does not exist here'],
+  [
+    z.record(z.string().max(3), z.string()),
+    { four: 'x' },
+    'four: "four" is not a valid key: it must have at most 3 characters',
+  ],
   [z.string().min(8, 'is too short to be safe'), 'short', 'is too short to be safe'],
 ])('%#: a value that the schema refuses is told in one plain sentence', (schema, input, said) => {
   expect(saidOf(schema, input)).toBe(said)

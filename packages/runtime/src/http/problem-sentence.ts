@@ -2,19 +2,16 @@ import type { z } from 'zod'
 
 /**
  * What is wrong with a part of a request, to be read behind the name of that part: "must be a string". Nothing of it is what
- * the caller sent, but for the names of members that do not exist, which are shortened.
+ * the caller sent, but for the names of members that cannot be there, which are shortened.
  *
  * For zod's option `error`: messages that a schema has itself come before these. Undefined: zod's own words.
  */
 export function problemSentence(issue: z.core.$ZodRawIssue): string | undefined {
-  if (issue.input === undefined && (issue.code === 'invalid_type' || issue.code === 'invalid_value')) {
-    return issue.code === 'invalid_value' ? `is missing; it is one of ${allowed(issue.values)}` : 'is missing'
-  }
   switch (issue.code) {
     case 'invalid_type':
       return wrongType(issue)
     case 'invalid_value':
-      return issue.values.length === 1 ? `must be ${allowed(issue.values)}` : `must be one of ${allowed(issue.values)}`
+      return wrongValue(issue)
     case 'invalid_union':
       return Array.isArray(issue.options) ? `must be one of ${allowed(issue.options)}` : noneOf(issue.errors)
     case 'too_small':
@@ -24,7 +21,9 @@ export function problemSentence(issue: z.core.$ZodRawIssue): string | undefined 
     case 'invalid_format':
       return FORMATS[issue.format]
     case 'unrecognized_keys':
-      return `${listOf(issue.keys.slice(0, 5).map(shortened))} ${issue.keys.length === 1 ? 'does' : 'do'} not exist here`
+      return `${namesOf(issue.keys)} ${issue.keys.length === 1 ? 'does' : 'do'} not exist here`
+    case 'invalid_key':
+      return `${namesOf([String(issue.input)])} is not a valid key: it ${joined(issue.issues)}`
     default:
       return undefined
   }
@@ -39,8 +38,14 @@ function noneOf(forms: readonly (readonly z.core.$ZodIssue[])[]): string | undef
 type Issue<Code extends z.core.$ZodIssueCode> = Extract<z.core.$ZodRawIssue, { readonly code: Code }>
 
 function wrongType({ expected, input }: Issue<'invalid_type'>): string {
+  if (input === undefined) return 'is missing'
   if (expected === 'int' && typeof input === 'number') return 'must be a whole number'
   return `must be ${nameOf(expected)}, not ${nameOf(typeOf(input))}`
+}
+
+function wrongValue({ values, input }: Issue<'invalid_value'>): string {
+  const amount = values.length === 1 ? '' : 'one of '
+  return `${input === undefined ? 'is missing; it is' : 'must be'} ${amount}${allowed(values)}`
 }
 
 function tooSmall({ origin, minimum, inclusive, exact }: Issue<'too_small'>): string {
@@ -97,6 +102,10 @@ function allowed(values: readonly unknown[]): string {
 const ALLOWED = new WeakMap<readonly unknown[], string>()
 
 const listOf = (values: readonly unknown[]): string => values.map((value) => JSON.stringify(value)).join(', ')
+
+const namesOf = (names: readonly string[]): string => listOf(names.slice(0, 5).map(shortened))
+
+const joined = (issues: readonly z.core.$ZodIssue[]): string => issues.map(({ message }) => message).join(', and ')
 
 /** Names of the caller never appear at length. */
 export const shortened = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}…` : text)
