@@ -415,6 +415,18 @@ describe.each(ENGINES)('security on %s', (engine) => {
     expect((await client.with({ token: '' }).get('/v1/nothing')).status).toBe(401)
   })
 
+  test.each([
+    ['/integrations/int_1/sign_ins', '/v1/integrations/{integrationId}/sign_ins'],
+    ['/v1/run/run_1/text', '/v1/runs/{runId}/text'],
+    ['/v1/completion/get_completion_v2', '/get_completion_v2'],
+  ])('the 404 of %s names the route that it ends as: %s', async (path, meant) => {
+    const { body } = await client.get(path)
+
+    expect(body.error).toBe(
+      `There is no route GET ${path}. Did you mean ${meant}? GET /v1/openapi.json lists all routes.`,
+    )
+  })
+
   test('U+0000 in an address is refused, not a failure of ours', async () => {
     const paths = [
       '/v1/runs/%00',

@@ -35,7 +35,7 @@ function serve(): FastifyInstance {
     answer: (_route, _call, work) => work(),
   })
   app.get('/added/:later', async () => 'yes')
-  for (const url of ['/added/things/all', '/more/things/all']) app.get(url, async () => 'yes')
+  for (const url of ['/added/things/all', '/more/things/all', '/v1/things/:name/parts']) app.get(url, async () => 'yes')
   return app
 }
 
@@ -71,6 +71,11 @@ test.each([
     '/api/more/things/all/',
     'There is no route GET /api/more/things/all/. Did you mean /more/things/all? GET /openapi.json',
   ],
+  [
+    '/thing/hat/parts',
+    'There is no route GET /thing/hat/parts. Did you mean /v1/things/{name}/parts? GET /openapi.json',
+  ],
+  ['/api/added/hat', 'There is no route GET /api/added/hat. Did you mean /added/{later}? GET /openapi.json'],
   ['/things', 'There is no route GET /things. GET /openapi.json'],
   ['/', 'There is no route GET /. GET /openapi.json'],
 ])('GET %s is answered with the paths that end as it does', async (url, error) => {

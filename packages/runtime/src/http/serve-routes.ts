@@ -97,17 +97,18 @@ const MAX_PATHS = 3
 /** Routes that are added later are included. Call it before any is added. */
 export function servedPaths(app: FastifyInstance): ServedPaths {
   const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = []
-  /** The segments of each path that has no parameters. */
-  const plain = new Map<string, readonly string[]>()
+  /** The segments of each path, as documents write it: `/v1/runs/{runId}`. */
+  const written = new Map<string, readonly string[]>()
   app.addHook('onRoute', ({ url, method }) => {
     routes.push({ pattern: patternOf(url), methods: [method].flat() })
-    if (!/[:*]/.test(url)) plain.set(url, segmentsOf(url))
+    const path = url.replaceAll(/\/:(\w+)(?=\/|$)/g, '/{$1}')
+    if (!/[:*]/.test(path)) written.set(path, segmentsOf(path))
   })
   return {
     methodsAt: (path) => [...new Set(routes.flatMap(({ pattern, methods }) => (pattern.test(path) ? methods : [])))],
     endingAs: (path) => {
       const asked = segmentsOf(path)
-      const ends = [...plain].map(([url, segments]) => ({ url, shared: sharedEnd(segments, asked) }))
+      const ends = [...written].map(([url, segments]) => ({ url, shared: sharedEnd(segments, asked) }))
       const most = Math.max(1, ...ends.map(({ shared }) => shared))
       return ends.flatMap(({ url, shared }) => (shared === most ? [url] : [])).slice(0, MAX_PATHS)
     },
@@ -116,9 +117,13 @@ export function servedPaths(app: FastifyInstance): ServedPaths {
 
 const segmentsOf = (path: string): readonly string[] => path.split('/').filter((segment) => segment !== '')
 
-/** How many segments at the end of a path are those at the end of another one. */
-function sharedEnd(path: readonly string[], other: readonly string[]): number {
+/** How many segments at the end of a path are those at the end of the asked one. A parameter may be any, and does not count. */
+function sharedEnd(path: readonly string[], asked: readonly string[]): number {
   let shared = 0
-  while (shared < path.length && path.at(-1 - shared) === other.at(-1 - shared)) shared++
+  for (let at = -1; at >= -Math.min(path.length, asked.length); at--) {
+    if (path.at(at)!.startsWith('{')) continue
+    if (path.at(at) !== asked.at(at)) break
+    shared++
+  }
   return shared
 }
