@@ -1,6 +1,14 @@
 import fs from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
-import { Agency, Agent, type AnyTool, MCPServerStreamableHttp, tool, Tool } from '@bureau/framework'
+import {
+  Agency,
+  Agent,
+  type AnyTool,
+  MCPServerStreamableHttp,
+  type MCPServerStreamableHttpOptions,
+  tool,
+  Tool,
+} from '@bureau/framework'
 import { hostedMcpTool, tool as sdkTool } from '@openai/agents'
 import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
@@ -791,18 +799,40 @@ describe('agents that ask each other', () => {
 })
 
 describe('tool servers', () => {
-  const listing = async (requireApproval: 'always' | 'never' | string[], script: readonly Turn[]) => {
+  const listing = async (
+    requireApproval: 'always' | 'never' | string[],
+    script: readonly Turn[],
+    more: Pick<MCPServerStreamableHttpOptions, 'toolFilter'> & { readonly lines?: string[] } = {},
+  ) => {
+    const { lines = [], ...options } = more
     const tools = await startHttpToolServer()
     closeAfterTest(() => tools.close())
     const server = await startTestServer({
       agencies: soloAgency({
-        mcpServers: [new MCPServerStreamableHttp({ url: tools.url, name: 'tools', requireApproval })],
+        mcpServers: [new MCPServerStreamableHttp({ url: tools.url, name: 'tools', requireApproval, ...options })],
       }),
       env: { BUREAU_SECRET: SECRET, BUREAU_APPROVALS_PATH: await temporaryFolder() },
+      logLevel: 'warn',
+      logDestination: { write: (line: string) => void lines.push(line) },
     })
     server.provider.script(script)
     return server
   }
+
+  test('names that the server does not have are warned of once, for they protect nothing', async () => {
+    const lines: string[] = []
+    const toolFilter = { blockedToolNames: ['delete'] }
+    const server = await listing(['greet', 'greeet'], [text('One.'), text('Two.')], { lines, toolFilter })
+
+    await ask(server, 'Hi.')
+    await ask(server, 'Hi.')
+    await server.get('/solo/get_metadata')
+
+    expect(lines.map((line) => JSON.parse(line).msg).filter((message) => message.includes('tool server'))).toEqual([
+      'tool server "tools": requireApproval names "greeet", which protects nothing: the tools there are "greet"',
+      'tool server "tools": toolFilter.blockedToolNames names "delete", which protects nothing: the tools there are "greet"',
+    ])
+  })
 
   test.each<['always' | 'never' | string[], string | undefined]>([
     ['always', 'waiting'],

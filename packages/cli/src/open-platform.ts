@@ -24,14 +24,15 @@ export async function openPlatformFor(
 ): Promise<OpenPlatform> {
   const agencies = new Map(Object.entries(module.agencies ?? {}))
   const models = modelAccess(config)
-  const mcp = new McpConnections()
   const platformConfig = loadPlatformConfig()
+  const log = createLogger(platformConfig.logLevel, terminal.log)
+  const mcp = new McpConnections({ onWarning: (message) => log.warn(message) })
   const done = terminal.waitFor('preparing the database')
   const opened = await openPlatform({
     agencies,
     environment: { models, mcp, now: Date.now },
     config: platformConfig,
-    log: createLogger(platformConfig.logLevel, terminal.log),
+    log,
   }).finally(done)
   opened.app.addHook('onClose', async () => {
     await mcp.close()

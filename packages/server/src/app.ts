@@ -63,7 +63,8 @@ export async function createApp(options: ServerOptions, config: ServerConfig = l
   const backends = await openBackends({ ...config, log, resumeMs, claimsDirectory: config.approvals.used })
   const hosting = openRunHost(backends, resumeMs)
   const signIns = openSignIns({ options, config, agencies, registry: backends.oauthStates, log })
-  const known = { models, mcp: new McpConnections(), ...(signIns && { oauth: signIns.access }) }
+  const mcp = new McpConnections({ onWarning: (message) => log.warn(message) })
+  const known = { models, mcp, ...(signIns && { oauth: signIns.access }) }
   const environment = { ...known, now: Date.now, observer: observability.observer() }
   const recent = recentRunsOf(options, config)
   const slots = new RunSlots(maxRunsOf(options))

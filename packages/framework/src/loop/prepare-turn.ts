@@ -128,10 +128,12 @@ async function listServerTools(conversation: Conversation, runContext: RunContex
   const { run, signal, agentInControl: agent } = conversation
   if (agent.mcpServers.length === 0 && agent.protectedServers.size === 0) return []
   await resumeSignIns({ run, agent, runContext })
-  await run.environment.mcp.connect(agent.mcpServers, signal)
+  const { mcp } = run.environment
+  await mcp.connect(agent.mcpServers, signal)
   return serverTools({
     agent,
     runContext,
+    mcp,
     servers: [...agent.mcpServers, ...run.toolServers.connectionsOf(agent.name)],
   })
 }

@@ -6,6 +6,7 @@ import type { RunContext } from '../agency/run-context.ts'
 import { type FunctionTool, functionTool, TOOL_FAILURE } from '../agency/function-tool.ts'
 import type { ListedTool, McpConfig, ToolServer } from '../agency/tool-server.ts'
 import { strictSchema } from '../agency/tool-schema.ts'
+import type { McpConnections } from './connections.ts'
 import { withSharedListing } from './shared-listing.ts'
 
 const origins = new WeakMap<object, string>()
@@ -23,6 +24,8 @@ type ServerToolsOptions = {
     readonly tools: readonly { readonly name: string }[]
   }
   readonly runContext: RunContext
+  /** Those of the process, which warns of mistakes. */
+  readonly mcp: McpConnections
   /** Connected servers, in order. */
   readonly servers: readonly ToolServer[]
 }
@@ -55,9 +58,10 @@ export async function serverTools(options: ServerToolsOptions): Promise<Function
 type Owner = ServerToolsOptions['agent']
 
 /** What the server lists, less what its filter takes out. */
-async function offeredTools(server: ToolServer, { agent, runContext }: ServerToolsOptions): Promise<ListedTool[]> {
+async function offeredTools(server: ToolServer, { agent, runContext, mcp }: ServerToolsOptions): Promise<ListedTool[]> {
   const { toolFilter: filter, name: serverName } = server
   const listed = await withSharedListing(server).listTools()
+  mcp.checkNames(server, listed)
   if (typeof filter === 'function') {
     const offered: ListedTool[] = []
     const context = { runContext, agent, serverName }

@@ -52,9 +52,10 @@ export function connectionFor({ run }: Caller, { server, userId, attempts }: Rea
  */
 export async function activateConnection(caller: Caller, connection: ProtectedConnection): Promise<void> {
   const { run, agent, runContext } = caller
+  const { mcp } = run.environment
   const others = run.toolServers.connectionsOf(agent.name).filter((other) => other !== connection)
   try {
-    await serverTools({ agent, runContext, servers: [...agent.mcpServers, ...others, connection] })
+    await serverTools({ agent, runContext, mcp, servers: [...agent.mcpServers, ...others, connection] })
   } catch (cause) {
     if (cause instanceof ConfigError) throw new SignInFailed('tool_names_taken', { cause })
     throw cause

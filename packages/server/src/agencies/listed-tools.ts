@@ -37,7 +37,7 @@ async function toolsOf(agency: Agency, agent: Agent, { mcp, log }: ToolServers):
   const listed = agent.mcpServers.map(async (server) => {
     const list = async (): Promise<AgentTool[]> => {
       await mcp.connect([server], signal)
-      return serverTools({ agent, runContext, servers: [server] })
+      return serverTools({ agent, runContext, mcp, servers: [server] })
     }
     try {
       return await Promise.race([list(), late()])

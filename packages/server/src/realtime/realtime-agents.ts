@@ -67,8 +67,9 @@ function voiceAgentClass(
       ...[runContext]: Parameters<VoiceAgent['getMcpTools']>
     ): ReturnType<VoiceAgent['getMcpTools']> {
       const servers = this.mcpServers as unknown as readonly ToolServer[]
-      await environment.mcp.connect(servers, signal)
-      return voiceTools(await serverTools({ agent: this, runContext, servers })) as unknown as Tools
+      const { mcp } = environment
+      await mcp.connect(servers, signal)
+      return voiceTools(await serverTools({ agent: this, runContext, mcp, servers })) as unknown as Tools
     }
 
     override getEnabledHandoffs(runContext: Parameters<VoiceAgent['getEnabledHandoffs']>[0]): Promise<Handoffs> {
