@@ -73,6 +73,62 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     await page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor()
   })
 
+  test('say once which scope a key lacks, and ask again when somebody wants that or another key is used', async () => {
+    const { platform, client } = await startWithData()
+    const { body: key } = await client.post('/v1/api_keys', { name: 'Tokens', scopes: ['consumer_tokens'] })
+    const { page, barriers } = await open(platform.url, { signedIn: { platform: key.token }, at: '/guide' })
+    await page.clock.install()
+    const asked: string[] = []
+    page.on('request', (request) => {
+      const { pathname } = new URL(request.url())
+      if (pathname.startsWith('/v1/')) asked.push(pathname)
+    })
+    const alert = page.getByRole('main').getByRole('alert')
+    const said: Record<string, readonly string[]> = {}
+
+    for (const name of ['Chats', 'Usage', 'Members', 'Integrations', 'API keys', 'Webhooks', 'Files', 'Audit']) {
+      await page.getByRole('link', { name, exact: true }).click()
+      await page.getByRole('heading', { name, level: 1 }).waitFor()
+      await alert.first().waitFor()
+      await page.waitForLoadState('networkidle')
+      said[name] = (await alert.allInnerTexts()).flatMap((text) => /(?<=scope )[\w:]+/.exec(text) ?? text)
+    }
+    expect(said).toEqual({
+      Chats: ['chats:read'],
+      Usage: ['usage:read'],
+      Members: ['integrations:read'],
+      Integrations: ['integrations:read'],
+      'API keys': ['keys'],
+      Webhooks: ['webhooks'],
+      Files: ['integrations:read'],
+      Audit: ['keys'],
+    })
+    await page.getByRole('link', { name: 'Integrations', exact: true }).click()
+    await alert.waitFor()
+    expect(await barriers()).toEqual([])
+    await page.clock.runFor(60_000)
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await page.getByRole('link', { name: 'Chats', exact: true }).click()
+    await alert.waitFor()
+    await page.waitForLoadState('networkidle')
+    // The page of the usage sums it up in two ways; integrations are listed, and offered for a choice.
+    const twice = ['/v1/integrations', '/v1/usage/summary']
+    expect(asked.toSorted()).toEqual([...new Set(asked), ...twice].toSorted())
+    const before = asked.length
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await expect.poll(() => asked.slice(before)).toEqual(['/v1/chats'])
+
+    await page.getByRole('link', { name: 'Settings', exact: true }).click()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('link', { name: 'Chats', exact: true }).click()
+    await page.getByLabel('API key').fill(client.token)
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: 'trip-ada' }).waitFor()
+    await page.getByRole('link', { name: 'Integrations', exact: true }).click()
+    await page.getByRole('button', { name: /^More about/ }).waitFor()
+    expect(await alert.count()).toBe(0)
+  })
+
   test('a chat is there as its user saw it, and leads to its run', async () => {
     const { platform, signedIn } = await startWithData()
     const { page, barriers, complaints } = await open(platform.url, { signedIn, at: '/platform/chats' })

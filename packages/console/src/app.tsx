@@ -17,7 +17,7 @@ import { readSearch } from './platform/search.ts'
 import { credentials } from './server/credentials.ts'
 import { factsQuery, routesQuery } from './server/queries.ts'
 import { whenReached } from './server/reachability.ts'
-import { RequestFailed } from './server/request.ts'
+import { isForbidden, RequestFailed } from './server/request.ts'
 import { BrokenPage } from './shell/broken-page.tsx'
 import { FirstDoor, GuideDoor, PlatformDoor, PlayDoor, ServerDoor } from './shell/doors.tsx'
 import { FirstPartner } from './shell/first-partner.tsx'
@@ -30,9 +30,11 @@ const queries = new QueryClient({
       staleTime: 5_000,
       // The server may be on this very machine, whatever the browser knows of the network.
       networkMode: 'always',
-      // What was refused is refused again.
+      // What was refused is refused again, also when one comes back to a page or to its window.
       retry: (count, error) =>
         count < 2 && !(error instanceof RequestFailed && error.status >= 400 && error.status < 500),
+      retryOnMount: (query) => !isForbidden(query),
+      refetchOnWindowFocus: (query) => !isForbidden(query),
     },
     mutations: { networkMode: 'always' },
   },

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { integrationPath } from '../parts/integrations.tsx'
-import { ask } from '../server/request.ts'
+import { ask, isRefusal } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import type { Column } from '../ui/data-table.tsx'
@@ -32,7 +32,9 @@ export function IntegrationsPage() {
         </Button>
       }
     >
-      {agencies.error && <Failure error={agencies.error} retry={() => void agencies.refetch()} />}
+      {agencies.error && !isRefusal(agencies.error, 403) && (
+        <Failure error={agencies.error} retry={() => void agencies.refetch()} />
+      )}
       <PagedTable
         label="Integrations"
         path="v1/integrations"

@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import type { Door } from '../server/credentials.ts'
-import { ask, queryOf } from '../server/request.ts'
+import { ask, isForbidden, queryOf } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { Failure, Loading } from '../ui/page.tsx'
@@ -26,6 +26,12 @@ type Props<Item> = {
   readonly empty: ReactNode
 }
 
+type Pages = { readonly error: unknown; readonly data?: { readonly pages: readonly unknown[] } | undefined }
+
+/** All pages are read again, one after the other: whoever has loaded many looks at the past. */
+const isReadOnce = (query: { readonly state: Pages }): boolean =>
+  isForbidden(query) || (query.state.data?.pages.length ?? 0) > 1
+
 /** A list of the platform, page by page. As long as it has one page, that is read again every ten seconds. */
 export function PagedTable<Item>({ path, door = 'platform', query = {}, empty, ...table }: Props<Item>) {
   const pages = useInfiniteQuery({
@@ -34,9 +40,8 @@ export function PagedTable<Item>({ path, door = 'platform', query = {}, empty, .
       ask<PageOf<Item>>(door, path + queryOf({ ...query, limit: PAGE_SIZE, cursor: pageParam })),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ nextCursor }) => nextCursor ?? undefined,
-    // All pages are read again, one after the other: whoever has loaded many looks at the past.
-    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : REFRESH_MS),
-    refetchOnWindowFocus: ({ state }) => (state.data?.pages.length ?? 0) <= 1,
+    refetchInterval: (read) => !isReadOnce(read) && REFRESH_MS,
+    refetchOnWindowFocus: (read) => !isReadOnce(read),
   })
   const failure = pages.error && <Failure error={pages.error} retry={() => void pages.refetch()} />
   if (!pages.data) return failure ?? <Loading />

@@ -2,7 +2,7 @@ import type { PlatformRun, RunApproval } from '@bureau/protocol'
 import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useCredentials } from './credentials.ts'
 import { factsQuery } from './queries.ts'
-import { ask, isRefusal } from './request.ts'
+import { ask, isForbidden } from './request.ts'
 
 /** What a person says to a call that waits. */
 export type CallDecision = {
@@ -34,8 +34,7 @@ const waitingRunsQuery = queryOptions({
     )
     return { runs: page.data, isCut: page.nextCursor !== null }
   },
-  // A key that may not see runs is not asked for again.
-  refetchInterval: ({ state }) => (isRefusal(state.error, 403) ? false : REFRESH_MS),
+  refetchInterval: (query) => !isForbidden(query) && REFRESH_MS,
 })
 
 /** They are asked for by whoever is signed in to the platform. */

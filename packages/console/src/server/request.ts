@@ -106,5 +106,9 @@ export function queryOf(values: Readonly<Record<string, string | number | undefi
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
 }
 
+/** What a credential may not read it may not read the next time either: all is asked for anew when somebody signs in with another. */
+export const isForbidden = ({ state }: { readonly state: { readonly error: unknown } }): boolean =>
+  isRefusal(state.error, 403)
+
 export const isRefusal = (error: unknown, status: number): boolean =>
   error instanceof RequestFailed && error.status === status

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { useCredentials } from '../server/credentials.ts'
 import { factsQuery, useServerRoutes } from '../server/queries.ts'
-import { ask } from '../server/request.ts'
+import { ask, isForbidden } from '../server/request.ts'
 import { Badge, Status } from '../ui/badge.tsx'
 import { type Column, DataTable, timeColumn } from '../ui/data-table.tsx'
 import { bytes, duration, moment, whole } from '../ui/format.ts'
@@ -45,7 +45,7 @@ export function PlatformLimits() {
     queryKey: ['platform', 'settings'],
     queryFn: () => ask<PlatformSettings>('platform', 'v1/settings'),
     enabled: isShown,
-    refetchInterval: REFRESH_MS,
+    refetchInterval: (query) => !isForbidden(query) && REFRESH_MS,
   })
   if (!isShown) return null
   const { data } = settings
