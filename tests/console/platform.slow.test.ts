@@ -2,6 +2,7 @@ import { API_KEY_SCOPES, WEBHOOK_EVENTS } from '@bureau/protocol/platform-names'
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { failed, hold, text, textDeltas } from '../support/fake-provider.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import type { TestClient } from '../platform/support/test-client.ts'
 import { type Served, startPlatform } from '../platform/support/test-platform.ts'
@@ -424,6 +425,48 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
 
     expect(await alert.innerText()).toBe('Try again later.')
   })
+
+  test.each([
+    { at: 'integrations', opener: 'New integration', field: 'Name', action: 'Save' },
+    { at: 'members', opener: 'Add a member', field: 'Consumer id', action: 'Add' },
+    { at: 'keys', opener: 'New key', field: 'Name', action: 'Make the key' },
+  ])(
+    'what is typed at "$opener" is there when the server is back, and when somebody signs in after the key was revoked',
+    async ({ at, opener, field, action }) => {
+      const { platform, client } = await startWithClient()
+      const { body: key } = await client.post('/v1/api_keys', { name: 'Short-lived' })
+      const network = await startCuttingProxy(platform.url)
+      const signedIn = { platform: key.token }
+      const { page, barriers } = await open(network.url, { signedIn, at: `/platform/${at}` })
+      const dialog = page.getByRole('dialog')
+      const typed = dialog.getByRole('textbox', { name: field })
+      await page.getByRole('button', { name: opener }).click()
+      await typed.fill('back-end')
+
+      network.shut()
+      await page.keyboard.press('Enter')
+      await dialog.getByText('The server cannot be reached.', { exact: true }).waitFor()
+      network.open()
+      await page.getByText('It is asked again every two seconds').waitFor({ state: 'detached' })
+      expect(await typed.inputValue()).toBe('back-end')
+
+      await client.call('DELETE', `/v1/api_keys/${key.id}`)
+      await dialog.getByRole('button', { name: action }).click()
+      await page.getByText('It is not valid any more.').waitFor()
+      expect(await dialog.isVisible()).toBe(false)
+      expect(await barriers()).toEqual([])
+      await page.getByRole('textbox', { name: 'API key' }).fill(client.token)
+      await page.keyboard.press('Enter')
+      await dialog.waitFor()
+      expect(await typed.inputValue()).toBe('back-end')
+      await expect
+        .poll(() => page.evaluate(`document.querySelector('[role=dialog]').matches(':focus-within')`))
+        .toBe(true)
+      await dialog.getByRole('button', { name: action }).click()
+
+      await page.locator('main').getByText('back-end', { exact: true }).first().waitFor()
+    },
+  )
 
   test.each([
     { unit: 'Cost', spent: 0.00007, writes: ['$0.00002', '$0.00004', '$0.00006'] },

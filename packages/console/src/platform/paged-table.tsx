@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import type { Door } from '../server/credentials.ts'
-import { ask, isForbidden, queryOf } from '../server/request.ts'
+import { ask, isForbidden, isRefusal, queryOf } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
 import { type Column, DataTable } from '../ui/data-table.tsx'
 import { Failure, Loading } from '../ui/page.tsx'
@@ -44,7 +44,8 @@ export function PagedTable<Item>({ path, door = 'platform', query = {}, empty, .
     refetchOnWindowFocus: (read) => !isReadOnce(read),
   })
   const failure = pages.error && <Failure error={pages.error} retry={() => void pages.refetch()} />
-  if (!pages.data) return failure ?? <Loading />
+  // After another sign-in it may be a list of before.
+  if (!pages.data || isRefusal(pages.error, 403)) return failure ?? <Loading />
   const rows = pages.data.pages.flatMap(({ data }) => data)
   if (rows.length === 0) return empty
   return (

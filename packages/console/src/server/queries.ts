@@ -1,5 +1,5 @@
 import type { AgencyMetadata } from '@bureau/protocol'
-import { type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
+import { type Query, type QueryClient, queryOptions, useQuery } from '@tanstack/react-query'
 import { useCredentials } from './credentials.ts'
 import { ask } from './request.ts'
 
@@ -73,7 +73,15 @@ export function useServerAccess(): Access {
 /** The routes of the self-hosted server, where there is one that lets us in. */
 export const useServerRoutes = () => useQuery({ ...routesQuery, enabled: useServerAccess() === 'open' })
 
+const needsSignIn = ({ queryKey }: Query): boolean => queryKey[0] !== 'facts'
+
 /** Everything was read with the credentials of before. */
 export function forgetEverything(queries: QueryClient): void {
-  void queries.resetQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'facts' })
+  void queries.resetQueries({ predicate: needsSignIn })
+}
+
+/** The same as long as a page waits on which somebody has typed something: what it shows stays until it has been read again. */
+export function readEverythingAgain(queries: QueryClient): void {
+  void queries.resetQueries({ predicate: (query) => needsSignIn(query) && query.state.data === undefined })
+  void queries.invalidateQueries({ predicate: needsSignIn })
 }

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Outlet, useSearch } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { Activity, type ReactNode } from 'react'
 import { PlaygroundPage } from '../playground/playground-page.tsx'
-import { useCredentials } from '../server/credentials.ts'
+import { refused, useCredentials } from '../server/credentials.ts'
 import { factsQuery, useServerAccess, useServerRoutes } from '../server/queries.ts'
 import { Empty, Unread } from '../ui/page.tsx'
 import { FirstPartner } from './first-partner.tsx'
@@ -39,7 +39,14 @@ export function PlatformDoor({ door = 'platform', children = <Outlet /> }: Platf
   const { data: facts } = useQuery(factsQuery)
   if (facts && !facts.platform)
     return <Empty icon="plug" title="There is no platform here: start it with bureau start." />
-  return secret === undefined ? <SignIn door={door} /> : children
+  const isOpen = secret !== undefined
+  return (
+    <>
+      {!isOpen && <SignIn door={door} />}
+      {/* What was typed there is not lost when a key is refused: the page comes back when somebody signs in. */}
+      {(isOpen || refused.has(door)) && <Activity mode={isOpen ? 'visible' : 'hidden'}>{children}</Activity>}
+    </>
+  )
 }
 
 /** The playground, behind the door of whom one talks to. */

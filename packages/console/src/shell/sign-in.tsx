@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { type Door, refused, signIn } from '../server/credentials.ts'
-import { forgetEverything } from '../server/queries.ts'
+import { forgetEverything, readEverythingAgain } from '../server/queries.ts'
 import { reasonOf } from '../server/reason.ts'
 import { ask, isRefusal } from '../server/request.ts'
 import { Button } from '../ui/button.tsx'
@@ -62,8 +62,10 @@ export function SignIn({ door }: { readonly door: Door }) {
       // A key that may do something else only is a key.
       if (!isRefusal(error, 403)) return setProblem(reasonOf(error))
     }
+    const comesBack = refused.has(door)
     signIn(door, secret.trim(), { remember })
-    forgetEverything(queries)
+    if (comesBack) readEverythingAgain(queries)
+    else forgetEverything(queries)
   }
   return (
     <div className="flex h-full items-center justify-center overflow-y-auto p-4">
