@@ -1,4 +1,6 @@
+import { setTimeout } from 'node:timers/promises'
 import { Agency, Agent, tool } from '@bureau/framework'
+import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import type { TestClient } from '../platform/support/test-client.ts'
@@ -51,6 +53,15 @@ const refund = (euros: number, callId = 'call_1'): Turn => toolCall('refund', { 
 
 const statusOf = async ({ client }: Started, run: string): Promise<string> =>
   (await client.get(`/v1/runs/${run}`)).body.status
+
+/** Waits for something while at most half of the time goes by after which the page asks again by itself. */
+async function slowly(page: Page, shown: Locator): Promise<void> {
+  for (let steps = 0; steps < 250 && !(await shown.isVisible()); steps++) {
+    await page.clock.runFor(20)
+    await setTimeout(20)
+  }
+  expect(await shown.isVisible()).toBe(true)
+}
 
 describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () => {
   const open = consoleBrowser()
@@ -164,6 +175,39 @@ describe.skipIf(!canBrowse)('runs of the platform that wait for a person', () =>
     await page.getByText('Nothing waits for you').waitFor()
 
     expect(started.paid).toEqual([])
+  })
+
+  test('are counted as soon as the tab has seen them begin to wait or go on', async () => {
+    const started = await start()
+    const { platform, client, signedIn } = started
+    const { page } = await open(platform.url, { signedIn, at: `/play/${client.integrationId}?on=platform` })
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await page.clock.install()
+    await page.reload()
+    await page.getByRole('textbox', { name: 'Message' }).waitFor()
+    await page.waitForLoadState('networkidle')
+    let asked = 0
+    page.on('request', (request) => (asked += Number(request.url().includes('status=waiting'))))
+    await page.clock.pauseAt(Date.now() + 1_000)
+    const approve = page.getByRole('button', { name: 'Approve' })
+    const counted = page.getByRole('link', { name: /^Inbox ?1 waiting$/ })
+    const notCounted = page.getByRole('link', { name: 'Inbox', exact: true })
+
+    platform.provider.script([refund(50), text('All is settled.'), refund(70), text('Settled again.')])
+    await page.getByRole('textbox', { name: 'Message' }).fill('Refund it.')
+    await page.keyboard.press('Enter')
+    await slowly(page, counted)
+    await approve.click()
+    await slowly(page, notCounted)
+    // Once for each, and once at most because so much time has gone by.
+    expect(asked).toBeLessThanOrEqual(3)
+
+    const other = (await client.completeWhole({ message: 'Refund more.', consumerId: 'ada' })).stream.runId
+    await page.goto(`${platform.url}/console/#/platform/runs/${other}`)
+    await slowly(page, counted)
+    await slowly(page, approve)
+    await approve.click()
+    await slowly(page, notCounted)
   })
 
   test('a platform that cannot be reached is named, and the inbox comes back with it', async () => {

@@ -25,7 +25,7 @@ type WaitingRuns = {
 }
 
 /** The latest runs of the platform that wait for a person, over all chats of the owner. */
-const waitingRunsQuery = queryOptions({
+export const waitingRunsQuery = queryOptions({
   queryKey: ['platform', 'waiting'],
   queryFn: async (): Promise<WaitingRuns> => {
     const page = await ask<{ data: PlatformRun[]; nextCursor: string | null }>(

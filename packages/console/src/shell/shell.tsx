@@ -6,7 +6,7 @@ import { Icon } from '../ui/icons.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { ToastList } from '../ui/toasts.tsx'
 import { useChats } from '../chats/use-chats.ts'
-import { useWaitingRuns } from '../server/approvals.ts'
+import { useWaitingRuns, waitingRunsQuery } from '../server/approvals.ts'
 import { isServerThere, useIsServerLost } from '../server/reachability.ts'
 import { FocusKeeper } from './keep-focus.ts'
 import { INBOX, useSections } from './navigation.ts'
@@ -161,7 +161,10 @@ function Sidebar({ search, onPicked }: { readonly search: () => void; readonly o
 /** How much waits for a person, in this browser's chats and on the platform. */
 function WaitingCount() {
   const { data } = useWaitingRuns()
-  const count = useChats().filter(({ waits, platform }) => waits && !platform).length + (data?.runs.length ?? 0)
+  const waiting = useChats().filter(({ waits }) => waits)
+  const ofPlatform = waiting.filter(({ platform }) => platform)
+  useReadAnew(ofPlatform.map(({ id }) => id).join(' '))
+  const count = waiting.length - ofPlatform.length + (data?.runs.length ?? 0)
   if (count === 0) return null
   return (
     <span className="rounded-full bg-warn-soft px-1.5 text-xs font-medium text-warn tabular-nums">
@@ -170,6 +173,16 @@ function WaitingCount() {
       <span className="sr-only"> waiting</span>
     </span>
   )
+}
+
+/** Has the waiting runs of the platform read anew when other chats wait than before: this browser sees it first. */
+function useReadAnew(waiting: string): void {
+  const queries = useQueryClient()
+  const before = useRef(waiting)
+  useEffect(() => {
+    if (before.current !== waiting) void queries.invalidateQueries({ queryKey: waitingRunsQuery.queryKey })
+    before.current = waiting
+  }, [queries, waiting])
 }
 
 function ThemeMenu() {
