@@ -179,7 +179,7 @@ describe.skipIf(!canBrowse)('the playground with an integration of the platform'
     await page.getByRole('textbox', { name: 'Message' }).waitFor()
     await say(page, 'My money')
     await page.getByRole('region', { name: 'Approval of refund' }).waitFor()
-    await page.getByText('waiting', { exact: true }).waitFor()
+    await page.getByRole('main').getByText('waiting', { exact: true }).waitFor()
     await say(page, 'Thanks')
     await page.getByText('is sent when the run has ended').waitFor()
     await page.getByRole('button', { name: 'Approve' }).click()
