@@ -278,6 +278,20 @@ describe('beside a call that waits for a person', () => {
   })
 })
 
+test('RUN_ERROR for a last message whose calls have no results: no provider answers it', async () => {
+  const server = await startAguiServer({ agencies: soloAgency() })
+  const call = { id: 'c_p', type: 'function', function: { name: 'paint', arguments: '{}' } }
+  const messages = [
+    { id: 'u', role: 'user', content: 'Paint.' },
+    { id: 'a', role: 'assistant', toolCalls: [call] },
+  ]
+
+  const { text: answer } = await server.post(STREAM, aguiBody({ messages, tools: [paint] }))
+
+  expect(answer).toMatch(/"RUN_ERROR",.*no message of the role .* has their results.*"invalid_input"/)
+  expect(server.provider.requests).toEqual([])
+})
+
 describe('tools that cannot be offered', () => {
   test.each<[string, Json[], Json[]]>([
     ['a name that no model takes', [{ ...paint, name: 'paint it!' }], ['tools', 0, 'name']],

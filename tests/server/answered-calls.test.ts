@@ -10,6 +10,22 @@ const user = { role: 'user', content: 'go' }
 
 const typesOf = (items: readonly Json[]): string[] => items.map(({ type, role }) => role ?? type)
 
+test.each([
+  ['without its output', [asked, user], 0, 'this call has no output'],
+  ['behind its output', [answered, asked], 0, 'chat_history does not hold what this item answers'],
+  ['twice, with one output between', [asked, answered, asked], 2, 'this call has no output'],
+])('422 for a call in the message %s: providers refuse it', async (_, message, at, msg) => {
+  const server = await startTestServer({ agencies: soloAgency() })
+
+  const { status, body } = await server.post('/solo/get_response', { message })
+
+  expect([status, body.detail]).toMatchObject([
+    422,
+    [{ loc: ['body', 'message', at], msg: expect.stringContaining(msg) }],
+  ])
+  expect(server.provider.requests).toEqual([])
+})
+
 describe('a call of the history that the message answers', () => {
   test('reaches the model with its answer, and the answer is one of the new messages', async () => {
     const server = await startTestServer({ agencies: soloAgency() })

@@ -69,7 +69,7 @@ function agencies(model: string): Record<string, Agency> {
   return { plain: new Agency({ entryPoint: plain }), guarded: new Agency({ entryPoint: guarded }) }
 }
 
-/** The type of the item of the message that an answer refuses: only what answers a call that is not there may be. */
+/** The type of the item of the message that an answer refuses: only one half of a call may be. */
 function refusedItem({ message }: { message: unknown }, { detail: [{ loc }] }: { detail: [{ loc: unknown[] }] }) {
   expect(loc).toEqual(['body', 'message', expect.any(Number)])
   return String((message as { type?: unknown }[])[loc[2] as number]?.type)
@@ -99,7 +99,7 @@ describe.each([
 
         for (const [index, answer] of answers.entries()) {
           if (answer.statusCode === 422) {
-            expect(refusedItem(payloads[index]!, answer.json())).toMatch(/_output$|^mcp_approval_response$/)
+            expect(refusedItem(payloads[index]!, answer.json())).toMatch(/_call$|_output$|^mcp_approval_response$/)
             continue
           }
           expect(answer.statusCode).toBe(200)

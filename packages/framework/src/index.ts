@@ -18,7 +18,7 @@ export type { ListedTool, ToolFilter, ToolServer } from './agency/tool-server.ts
 export { ask, type AskOptions, askStreamed } from './ask.ts'
 export { chain, type Flow, type FlowKind, type FlowOption } from './agency/flow.ts'
 export { newMessagesForClient } from './history/history.ts'
-export { looseAnswer } from './history/orphans.ts'
+export { looseHalf } from './history/orphans.ts'
 export {
   MCPServerStdio,
   type MCPServerStdioOptions,

@@ -1,4 +1,4 @@
-import { type Agency, type CallerOptions, looseAnswer } from '@bureau/framework'
+import { type Agency, type CallerOptions, looseHalf } from '@bureau/framework'
 import { type Message, type RunRequest, ServiceError, withoutMetadata } from '@bureau/protocol'
 import type { AskedRun, FaceDecision } from '../face-host.ts'
 import type { AguiMessage, AguiRequest } from './read-request.ts'
@@ -8,7 +8,7 @@ import { toWireItems } from './wire-messages.ts'
 /**
  * What the agency is asked: the last message, and as history `chat_history` or, without it, the messages before.
  *
- * @throws UnusableInput there is nothing to answer, a result is of no known call, or a content part has no counterpart.
+ * @throws UnusableInput there is nothing to answer, a result is of no known call, a call has no result, or a content part has no counterpart.
  */
 export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
   const { chat_history, user_context, client_config, file_ids, file_urls } = request
@@ -16,8 +16,8 @@ export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
   const { message, history } = split(request, chat_history ?? [])
   if (message.length === 0 && !hasFiles && !request.resume?.length)
     throw new UnusableInput('There is no message to answer.')
-  if (typeof message !== 'string' && looseAnswer(message, history) !== -1)
-    throw new UnusableInput('A message of the role "tool" has a toolCallId that no message before it has called.')
+  const loose = typeof message === 'string' ? undefined : looseHalf(message, history)
+  if (loose) throw new UnusableInput(LOOSE[loose.side])
   const thread = typeof message === 'string' ? history : [...history, ...(message as Message[])]
   return {
     message,
@@ -29,6 +29,11 @@ export function selectInput(request: AguiRequest, agency: Agency): RunRequest {
     file_ids,
     file_urls,
   }
+}
+
+const LOOSE = {
+  output: 'A message of the role "tool" has a toolCallId that no message before it has called.',
+  call: 'The last message has toolCalls, and no message of the role "tool" has their results. Send those, or what the user says.',
 }
 
 /**

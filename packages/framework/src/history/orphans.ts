@@ -17,12 +17,25 @@ export function withoutOrphans<Item extends Message>(items: Item[], around: Arou
   return entries.filter(({ kept }) => kept).map(({ item }) => item)
 }
 
-/** The place of the first new item that answers what neither the new items nor the history ask; -1: there is none. */
-export function looseAnswer(items: readonly Message[], history: readonly Message[]): number {
-  const isAnswer = (item: Message): boolean => halfOf(item)?.side === 'output'
-  if (!items.some(isAnswer)) return -1
-  const asked = countHalves([...history, ...items])
-  return items.findIndex((item) => isAnswer(item) && !asked.get(halfOf(item)!.key)?.call)
+type LooseHalf = { readonly at: number; readonly side: Half['side'] }
+
+/**
+ * The first new item that a provider refuses because its other half is missing: it answers what neither the history nor an item
+ * before it asks, or it is a call that no item after it answers. Nobody has to answer a request for an approval.
+ */
+export function looseHalf(items: readonly Message[], history: readonly Message[]): LooseHalf | undefined {
+  const halves = items.map(halfOf)
+  if (!halves.some((half) => half)) return undefined
+  const asked = countHalves(history)
+  const answers = new Map(halves.map((half, at) => [half?.side === 'output' ? half.key : undefined, at]))
+  for (const [at, half] of halves.entries()) {
+    if (!half) continue
+    const { key, side } = half
+    const isAnswered = answers.get(key)! > at || items[at]!.type!.startsWith('mcp_approval_request')
+    if (side === 'output' ? !asked.get(key)?.call : !isAnswered) return { at, side }
+    if (side === 'call') asked.set(key, { call: 1, output: 0 })
+  }
+  return undefined
 }
 
 type Around = { readonly before?: readonly Message[]; readonly after?: readonly Message[] }

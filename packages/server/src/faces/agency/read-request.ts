@@ -1,4 +1,4 @@
-import { type Agency, looseAnswer, type RunInput } from '@bureau/framework'
+import { type Agency, looseHalf, type RunInput } from '@bureau/framework'
 import { isMessage, MAX_HISTORY, RunRequest } from '@bureau/protocol'
 import { parseJson } from '@bureau/runtime'
 import type { FastifyRequest } from 'fastify'
@@ -14,7 +14,7 @@ import type { ServedAgency } from '../face.ts'
 /** A request body, checked. @throws InvalidBody */
 export function readRunRequest(agency: Agency, body: unknown): RunRequest {
   const request = parseRequest(agency, body)
-  requireAsked(request)
+  requireWhole(request)
   return request
 }
 
@@ -28,12 +28,15 @@ function parseRequest(agency: Agency, body: unknown): RunRequest {
   return { ...parseBody(schema, rest), chat_history: history }
 }
 
-/** Providers refuse the output of a call that they do not see. */
-function requireAsked({ message, chat_history: history }: RunRequest): void {
-  if (typeof message === 'string') return
-  const at = looseAnswer(message, history ?? [])
-  if (at === -1) return
-  const msg = 'chat_history does not hold what this item answers; send the call with it'
+/** Providers refuse the output of a call that they do not see, and a call without its output. */
+function requireWhole({ message, chat_history: history }: RunRequest): void {
+  const loose = typeof message === 'string' ? undefined : looseHalf(message, history ?? [])
+  if (!loose) return
+  const { at, side } = loose
+  const msg =
+    side === 'output'
+      ? 'chat_history does not hold what this item answers; send the call with it'
+      : 'this call has no output; send the output behind it, or the call in chat_history'
   throw new InvalidBody([{ type: 'value_error', loc: ['body', 'message', at], msg, input: message[at] }])
 }
 
