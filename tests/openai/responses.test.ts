@@ -391,8 +391,7 @@ describe('refusals', () => {
     {
       body: { input: 'x', previous_response_id: 'resp_1' },
       param: 'previous_response_id',
-      advice:
-        'Send the whole conversation as input, or have its operator set openai: { keepResponsesMs } of runServer.',
+      advice: 'Send the whole conversation as input, or have its operator set BUREAU_KEEP_RESPONSES_SECONDS.',
     },
     { body: { input: 'x', background: true }, param: 'background' },
     { body: { input: 'x', store: true }, param: 'store' },
@@ -437,6 +436,18 @@ describe('responses that are kept', () => {
     expect([first.body.has_more, last.body.has_more]).toEqual([true, false])
     expect([unknown.status, unknown.body.error.param]).toEqual([400, 'after'])
     expect([many.status, many.body.error.message]).toEqual([400, 'limit: must be a whole number'])
+  })
+
+  test.each([
+    { options: {}, status: 200 },
+    { options: { openai: { keepResponsesMs: 0 } }, status: 404 },
+  ])('as BUREAU_KEEP_RESPONSES_SECONDS says, unless $options do: $status', async ({ options, status }) => {
+    const env = { BUREAU_KEEP_RESPONSES_SECONDS: '60' }
+    const server = await startTestServer({ agencies: soloAgency(), ...options, env })
+    server.provider.script([text('Hi.')])
+    const { body } = await server.post('/openai/v1/responses', { model: 'solo', input: 'Hello' })
+
+    expect((await server.get(`/openai/v1/responses/${body.id}`)).status).toBe(status)
   })
 
   test('previous_response_id goes on with the whole conversation, without the instructions of before', async () => {

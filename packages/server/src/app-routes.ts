@@ -39,7 +39,7 @@ export async function addRoutes(app: FastifyInstance, parts: AppParts): Promise<
   const { agencies, tools, options, config, context, callers, logs, recent, version } = parts
   const { signIns, files, log } = context
   const served = [...agencies].map(([name, agency]) => serve(name, agency, context))
-  const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options)]
+  const agencyRows = [...agencyRoutes(served, options), ...openAiRoutes(served, options, config)]
   const otherRows = [
     ...toolRoutes(tools),
     ...rowsOf(logs, logsRoutes),

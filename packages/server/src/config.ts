@@ -68,6 +68,13 @@ export const ServerEnvironment = z.object({
     .stringbool('must be true or false')
     .optional()
     .describe('Whether the console shows the latest 200 runs of a process. Default: unless NODE_ENV is production.'),
+  BUREAU_KEEP_RESPONSES_SECONDS: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(2_147_483)
+    .default(0)
+    .describe('How long a process keeps responses of the Responses API, for previous_response_id and background.'),
   ...ObservabilityEnvironment,
   NODE_ENV: z.string().optional().describe('production: the demo model is never chosen on its own.'),
 })
@@ -94,6 +101,7 @@ export type ServerConfig = {
   readonly redisUrl: string | undefined
   readonly console: boolean
   readonly keepRecentRuns: boolean
+  readonly keepResponsesMs: number
   readonly metrics: boolean
   readonly oauth: { readonly tokenPath: string | undefined; readonly tokenKey: string | undefined }
   readonly approvals: {
@@ -133,6 +141,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env): Server
     console: env.BUREAU_CONSOLE,
     metrics: env.BUREAU_METRICS,
     keepRecentRuns: env.BUREAU_KEEP_RECENT_RUNS ?? env.NODE_ENV !== 'production',
+    keepResponsesMs: env.BUREAU_KEEP_RESPONSES_SECONDS * 1_000,
     oauth: { tokenPath: env.BUREAU_OAUTH_TOKEN_PATH, tokenKey: env.BUREAU_OAUTH_TOKEN_KEY },
     approvals: {
       secrets: secretsOf(env.BUREAU_SECRET ?? ''),

@@ -27,7 +27,8 @@ export type OpenAiServerOptions = {
   readonly sideRequests?: SideRequests
   /**
    * How long responses of the Responses API are kept in the memory of this process, in milliseconds, for
-   * `previous_response_id`, `background`, and clients that come back. At most 128 MiB are kept. Default 0: none.
+   * `previous_response_id`, `background`, and clients that come back. At most 128 MiB are kept; 0: none.
+   * Default: as BUREAU_KEEP_RESPONSES_SECONDS says; without that, none.
    */
   readonly keepResponsesMs?: number
   /** True: streams of the Responses API hold nothing but what the Open Responses specification knows. Default false. */

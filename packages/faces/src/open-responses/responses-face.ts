@@ -156,7 +156,7 @@ function isToBeKept(
     return store ?? true
   }
   const advised = (advice: string): string =>
-    `this server keeps no responses. ${advice}, or have its operator set openai: { keepResponsesMs } of runServer.`
+    `this server keeps no responses. ${advice}, or have its operator set BUREAU_KEEP_RESPONSES_SECONDS.`
   if (previous != null) {
     throw unsupportedParam('previous_response_id', advised('Send the whole conversation as input'))
   }

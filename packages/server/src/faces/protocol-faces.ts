@@ -7,6 +7,7 @@ import { type Callers, requireOrigin } from '../http/callers.ts'
 import { issuerOf } from '../http/jwt-authenticate.ts'
 import type { ServerRoute } from '../http/route.ts'
 import { mcpTools } from '../tools/tools.routes.ts'
+import type { ServerConfig } from '../config.ts'
 import { resumeMsOf, type ServerOptions } from '../options.ts'
 import type { ServedAgency } from './face.ts'
 import { ServerHost } from './face-host.ts'
@@ -23,12 +24,19 @@ type ProtocolParts = {
 }
 
 /** OpenAI's API: one address for all agencies. */
-export function openAiRoutes(served: readonly ServedAgency[], options: ServerOptions): readonly ServerRoute[] {
+export function openAiRoutes(
+  served: readonly ServedAgency[],
+  options: ServerOptions,
+  config: Pick<ServerConfig, 'keepResponsesMs'>,
+): readonly ServerRoute[] {
   const { openai = true } = options
   if (openai === false || served.length === 0) return []
-  const { sideRequests = 'agency', keepResponsesMs = 0, strictResponses = false } = openai === true ? {} : openai
+  const { sideRequests = 'agency', strictResponses = false, ...given } = openai === true ? {} : openai
+  const { keepResponsesMs = config.keepResponsesMs } = given
   if (keepResponsesMs > 0 && resumeMsOf(options) === 0) {
-    throw new ConfigError('openai.keepResponsesMs: runs in the background need resumeMs above 0.')
+    throw new ConfigError(
+      'openai.keepResponsesMs or BUREAU_KEEP_RESPONSES_SECONDS: runs in the background need resumeMs above 0.',
+    )
   }
   const host = new ServerHost(served)
   const store = keepResponsesMs > 0 ? new MemoryResponseStore(host, keepResponsesMs) : undefined
