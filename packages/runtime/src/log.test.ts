@@ -1,5 +1,6 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync, type StdioOptions } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -96,4 +97,22 @@ test('of a log that nobody reads 16 MiB are kept, and later it says how much is 
   }
   expect(kept * 8_000).toBeGreaterThan(15 * 1024 ** 2)
   expect(kept + missing).toBe(4_000)
+})
+
+test('a full disk is said to the standard error, and the process goes on and ends', () => {
+  const code = `
+    log.info('one')
+    setTimeout(() => { log.info('two'); console.error('still here'); process.exit(0) }, 500)
+  `
+  const full = openSync('/dev/full', 'w')
+  const stdio: StdioOptions = ['ignore', full, 'pipe']
+  const { stderr, status } = spawnSync(process.execPath, argumentsFor(code), {
+    stdio,
+    encoding: 'utf8',
+    timeout: 10_000,
+  })
+  closeSync(full)
+
+  expect(status).toBe(0)
+  expect(stderr).toMatch(/The log cannot be written: ENOSPC.*\n(.*\n)?still here/)
 })

@@ -28,6 +28,9 @@ const MAX_WAITING_BYTES = 65_536
 /** When nobody reads the output, what exceeds this is dropped and counted. */
 const MAX_UNREAD_BYTES = 16 * 1024 ** 2
 
+/** For so long nothing is written to an output that has failed, such as a file on a full disk. */
+const BROKEN_MS = 10_000
+
 /** What takes the lines of a log, each JSON text with its end. */
 export type LogDestination = { write(line: string): void }
 
@@ -36,28 +39,42 @@ let standardOutput: LogDestination | undefined
 
 /** A timer runs while there is something to write, because pino's own writes ten times a second even where there is nothing. */
 function openStandardOutput(): LogDestination {
-  const output = destination({
-    sync: false,
-    contentMode: 'buffer', // texts would be measured anew with each line
-    minLength: MAX_WAITING_BYTES,
-    maxWrite: 2 * MAX_WAITING_BYTES,
-    maxLength: MAX_UNREAD_BYTES,
-  })
+  let output: ReturnType<typeof destination> | undefined
   let dropped = 0
-  output.on('drop', () => dropped++)
-  output.on('drain', () => {
-    if (dropped === 0) return
-    const lines = dropped
-    dropped = 0
-    createLogger('warn').warn({ lines }, 'lines of the log were dropped, because nobody read them')
-  })
+  let brokenUntil = 0
+  const open = (): ReturnType<typeof destination> => {
+    const opened = destination({
+      sync: false,
+      contentMode: 'buffer', // texts would be measured anew with each line
+      minLength: MAX_WAITING_BYTES,
+      maxWrite: 2 * MAX_WAITING_BYTES,
+      maxLength: MAX_UNREAD_BYTES,
+    })
+    opened.on('drop', () => dropped++)
+    opened.on('drain', () => {
+      if (dropped === 0) return
+      const lines = dropped
+      dropped = 0
+      createLogger('warn').warn({ lines }, 'lines of the log were dropped, because they could not be written')
+    })
+    opened.on('error', ({ message }: Error) => {
+      if (output !== opened) return
+      output = undefined
+      brokenUntil = performance.now() + BROKEN_MS
+      opened.destroy() // when the process exits, it would try to write the rest until it can
+      process.emitWarning(`The log cannot be written: ${message}`)
+    })
+    return opened
+  }
   let flushing: NodeJS.Timeout | undefined
   const flush = (): void => {
     flushing = undefined
-    output.flush()
+    output?.flush()
   }
   return {
     write: (line) => {
+      if (!output && performance.now() < brokenUntil) return void dropped++
+      output ??= open()
       output.write(Buffer.from(line) as unknown as string) // its types know only the other mode
       flushing ??= setTimeout(flush, MAX_DELAY_MS).unref()
     },
