@@ -3,7 +3,7 @@ import path from 'node:path'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { text } from '../support/fake-provider.ts'
-import { canBrowse, consoleBrowser } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, tablesThatAreCut } from './support/console-page.ts'
 import { startTravelServer, type TravelServer, WEATHER_IN_PARIS } from './support/travel-server.ts'
 
 type Shown = {
@@ -162,11 +162,6 @@ describe.skipIf(!canBrowse)('every page of the console', () => {
     expect(pictures).toEqual(PAGES.flatMap(({ name }) => [name, `${name}-dark`]))
   })
 })
-
-/** Tables that are wider than what surrounds them, by their labels. */
-const tablesThatAreCut = (page: Page): Promise<string[]> =>
-  page.evaluate(`[...document.querySelectorAll('[role=region]:has(table)')]
-    .filter((region) => region.scrollWidth > region.clientWidth).map((region) => region.getAttribute('aria-label'))`)
 
 /** Choices that are narrower than the text that they show, by their labels. */
 const choicesThatAreCut = (page: Page): Promise<string[]> =>

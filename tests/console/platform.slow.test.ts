@@ -6,7 +6,7 @@ import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { closeAfterTest } from '../support/test-server.ts'
 import type { TestClient } from '../platform/support/test-client.ts'
 import { type Served, startPlatform } from '../platform/support/test-platform.ts'
-import { canBrowse, consoleBrowser, loseFirstAnswer } from './support/console-page.ts'
+import { canBrowse, consoleBrowser, loseFirstAnswer, tablesThatAreCut } from './support/console-page.ts'
 
 async function startWithClient(): Promise<{ platform: Served; client: TestClient; signedIn: Record<string, string> }> {
   const platform = await startPlatform('pglite')
@@ -255,6 +255,54 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect((await ada.get('/v1/chats')).body.code).toBe('invalid_consumer_token')
     expect(complaints).toEqual([])
   })
+
+  test.each([390, 1280])(
+    'names as long as they may be leave pages of %d pixels their width, and buttons their place',
+    async (width) => {
+      const { platform, client, signedIn } = await startWithClient()
+      platform.provider.script([text('Hello.')])
+      const name = 'Donaudampfschifffahrtsgesellschaft'.repeat(5)
+      const consumerId = name.slice(0, 120)
+      await client.post('/v1/integrations', {
+        name,
+        agencyId: (await client.get('/v1/agencies')).body.data[0].agencyId,
+      })
+      const [{ apiIntegrationId: integration }] = (await client.get('/v1/integrations')).body.data
+      await client.post(`/v1/integrations/${integration}/members`, { consumerId, displayName: name.slice(0, 100) })
+      await client.post('/v1/api_keys', { name: name.slice(0, 100), scopes: ['runs', 'chats:read', 'webhooks'] })
+      await client.post('/v1/webhook_endpoints', { url: `https://hooks.example.com/${name}`, events: ['run.failed'] })
+      await client.post('/v1/consumer_tokens/revoke', { apiIntegrationId: integration, consumerId })
+      await member(client, consumerId)
+      await client.completeWhole({ message: 'Hello', consumerId, usageRequestId: name.slice(0, 60) })
+      const { page } = await open(platform.url, { signedIn, viewport: { width, height: 800 } })
+      const cut: Record<string, readonly string[]> = {}
+
+      const own = `?integration=${integration}`
+      const tablesAt = {
+        chats: 'Chats',
+        runs: 'Runs',
+        [`members${own}`]: 'Members',
+        integrations: 'Integrations',
+        keys: 'API keys',
+        [`tokens${own}`]: 'Revoked tokens',
+        webhooks: 'Webhook endpoints',
+        'usage?group=consumer': 'Usage by consumer',
+      }
+      for (const [at, label] of Object.entries(tablesAt)) {
+        await page.goto(`${platform.url}/console/#/platform/${at}`)
+        await page.getByRole('region', { name: label, exact: true }).getByRole('table').waitFor()
+        const taken = await page.evaluate<number>('document.documentElement.scrollWidth')
+        const tables = await tablesThatAreCut(page)
+        if (taken > width || tables.length > 0) cut[at] = tables
+      }
+
+      expect(cut).toEqual({})
+      await page.goto(`${platform.url}/console/#/platform/tokens?integration=${integration}`)
+      const [choice, revoke] = [page.getByLabel('Integration'), page.getByRole('button', { name: 'Revoke' })]
+      const [{ y: top }, { y }] = [(await choice.boundingBox())!, (await revoke.boundingBox())!]
+      expect(y - top).toBeLessThan(width > 768 ? 20 : 60)
+    },
+  )
 
   test('a member that has used up the allowance is granted more', async () => {
     const { platform, client, signedIn } = await startWithClient()

@@ -106,6 +106,11 @@ async function barriersOf(page: Page): Promise<string[]> {
 const described = (violations: readonly Violation[]): string[] =>
   violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 
+/** Tables that are wider than what surrounds them, by their labels. */
+export const tablesThatAreCut = (page: Page): Promise<string[]> =>
+  page.evaluate(`[...document.querySelectorAll('[role=region]:has(table)')]
+    .filter((region) => region.scrollWidth > region.clientWidth).map((region) => region.getAttribute('aria-label'))`)
+
 /** The bytes of a file of the repository. */
 export const repositoryFile = (name: string): Promise<Buffer> =>
   readFile(path.resolve(import.meta.dirname, '../../..', name))

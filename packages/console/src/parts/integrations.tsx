@@ -41,6 +41,7 @@ export function IntegrationSelect({ value, onPick, all }: Props) {
   return (
     <Select
       label="Integration"
+      className="sm:max-w-64"
       value={value ?? ''}
       choices={all === undefined ? choices : [{ value: '', label: all }, ...choices]}
       onPick={(id) => onPick(id === '' ? undefined : id)}

@@ -58,7 +58,7 @@ const COLUMNS: readonly Column<PlatformChat>[] = [
     ),
   },
   { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, short: true, wideOnly: true },
-  { name: 'Consumer', cell: ({ createdByConsumerId: id }) => id ?? '', wideOnly: true },
+  { name: 'Consumer', cell: ({ createdByConsumerId: id }) => id ?? '', short: true, wideOnly: true },
   { name: 'Messages', cell: ({ messageCount }) => messageCount, right: true, wideOnly: true },
   {
     name: 'Latest run',

@@ -41,10 +41,10 @@ function columns(actionsOf: ActionsOf): readonly Column<ApiKey>[] {
     {
       name: 'Key',
       cell: ({ name, hint }) => (
-        <>
+        <span className="block max-w-56 wrap-anywhere">
           <span className="font-medium">{name}</span>{' '}
           <span className="font-mono text-xs whitespace-nowrap text-soft">…{hint}</span>
-        </>
+        </span>
       ),
     },
     { name: 'State', cell: (key) => <Status of={stateOf(key)} />, wideOnly: true },

@@ -48,10 +48,11 @@ const COLUMNS: readonly Column<Member>[] = [
       <Link
         to="/platform/members/$integration/$consumer"
         params={{ integration, consumer }}
-        className="font-medium underline-offset-2 hover:underline"
+        className="block max-w-36 font-medium underline-offset-2 hover:underline sm:max-w-72"
       >
-        {displayName ?? consumer} {allowance.exhausted && <Badge tone="bad">used up</Badge>}
-        {displayName !== null && <span className="block text-xs font-normal text-soft">{consumer}</span>}
+        <span className="block truncate">{displayName ?? consumer}</span>
+        {displayName !== null && <span className="block truncate text-xs font-normal text-soft">{consumer}</span>}
+        {allowance.exhausted && <Badge tone="bad">used up</Badge>}
       </Link>
     ),
   },

@@ -61,7 +61,7 @@ const COLUMNS: readonly Column<PlatformRun>[] = [
   },
   { name: 'Integration', cell: ({ apiIntegrationId: id }) => <IntegrationName id={id} />, short: true, wideOnly: true },
   { name: 'Version', cell: ({ agencyVersion }) => <Version of={agencyVersion} />, wideOnly: 'very' },
-  { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? '', wideOnly: true },
+  { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? '', short: true, wideOnly: true },
   { name: 'Tokens', cell: ({ usage }) => (usage ? whole(usage.total_tokens) : ''), right: true, wideOnly: 'very' },
   { name: 'Cost', cell: ({ usage }) => (usage ? dollars(usage.total_cost) : ''), right: true, wideOnly: true },
   {

@@ -51,7 +51,7 @@ export function TokensPage() {
 }
 
 const COLUMNS: readonly Column<ConsumerTokensRevoked>[] = [
-  { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? <Badge tone="warn">every consumer</Badge> },
+  { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? <Badge tone="warn">every consumer</Badge>, short: true },
   {
     name: 'Refused if made before',
     cell: ({ notBefore }) => <span className="text-soft">{moment(notBefore)}</span>,

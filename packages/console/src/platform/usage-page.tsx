@@ -135,7 +135,7 @@ function columns(group: Group): readonly Column<Row>[] {
     {
       name: group[0]!.toUpperCase() + group.slice(1),
       cell: ({ key }) => (
-        <span className="font-medium">
+        <span className="block max-w-36 truncate font-medium sm:max-w-72">
           {group === 'integration' && key ? <IntegrationName id={key} /> : nameOf(key, group)}
         </span>
       ),
