@@ -8,7 +8,7 @@ import { Button } from '../ui/button.tsx'
 import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { DialogButton, FormDialog } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
-import { dollars, moment, whole } from '../ui/format.ts'
+import { counted, dollars, moment, whole } from '../ui/format.ts'
 import { Empty, Page, UnreadPage } from '../ui/page.tsx'
 import { AllowanceBars } from './allowance-bars.tsx'
 import { useChange, useCreate } from './change.ts'
@@ -57,7 +57,7 @@ function Cards({ member }: { readonly member: Member }) {
           Since {moment(member.allowance.periodStart)}
           {member.allowance.periodEnd !== null && `, until ${moment(member.allowance.periodEnd)}`}. Limits of the{' '}
           {member.allowance.source === 'member' ? 'member' : 'integration'}; at most{' '}
-          {member.allowance.maxConcurrentRuns} runs at once.
+          {counted(member.allowance.maxConcurrentRuns, 'run')} at once.
         </p>
       </section>
       <section className="card p-4 text-[13px]">
@@ -65,7 +65,7 @@ function Cards({ member }: { readonly member: Member }) {
         <p className="flex items-center gap-2">
           <Status of={member.status} />
           {member.allowance.exhausted && <Badge tone="bad">used up</Badge>}
-          {member.activeRuns} active runs
+          {counted(member.activeRuns, 'active run')}
         </p>
         <p className="mt-2 flex gap-3">
           <Link to="/platform/chats" search={{ consumer: member.consumerId }} className="link">

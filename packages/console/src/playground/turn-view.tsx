@@ -6,7 +6,7 @@ import { factsQuery, useServerRoutes } from '../server/queries.ts'
 import { Status } from '../ui/badge.tsx'
 import { Button, buttonClass, IconButton } from '../ui/button.tsx'
 import { Form } from '../ui/form.tsx'
-import { dollars, duration, moment, pretty, whole } from '../ui/format.ts'
+import { counted, dollars, duration, moment, pretty, whole } from '../ui/format.ts'
 import { Menu } from '../ui/menu.tsx'
 import { copy } from '../ui/toasts.tsx'
 import type { Chat, Turn } from '../chats/chat.ts'
@@ -169,7 +169,7 @@ function Footer({ turn, session, busy }: Props) {
           <span
             title={`${whole(usage.input_tokens)} in, ${whole(usage.output_tokens)} out, ${whole(usage.cached_tokens)} cached`}
           >
-            {whole(usage.total_tokens)} tokens
+            {counted(usage.total_tokens, 'token')}
           </span>
           <span>{dollars(usage.total_cost)}</span>
         </>

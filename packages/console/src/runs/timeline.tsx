@@ -1,5 +1,5 @@
 import type { RecentRunDetail, RecentRunStep } from '@bureau/protocol'
-import { duration, whole } from '../ui/format.ts'
+import { counted, duration } from '../ui/format.ts'
 import { Icon, type IconName } from '../ui/icons.tsx'
 
 type Props = {
@@ -83,7 +83,7 @@ function Row({ step, depth, total, isOpen, pick }: RowProps) {
         </span>
         {step.usage && (
           <span className="hidden shrink-0 text-xs text-soft tabular-nums xl:inline">
-            {whole(step.usage.total_tokens)} tokens
+            {counted(step.usage.total_tokens, 'token')}
           </span>
         )}
       </span>

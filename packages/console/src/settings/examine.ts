@@ -3,6 +3,7 @@ import { HINTS } from '../server/hints.ts'
 import type { Routes, ServerFacts } from '../server/queries.ts'
 import { reasonOf } from '../server/reason.ts'
 import { ask } from '../server/request.ts'
+import { counted } from '../ui/format.ts'
 
 type Finding = { readonly state: 'good' | 'warn' | 'bad'; readonly what: string; readonly fix?: string }
 
@@ -45,7 +46,7 @@ async function examineAgency(name: string): Promise<Finding[]> {
     const agents = nodes.flatMap((node) => (node.type === 'agent' ? [node] : []))
     const reached = new Set(edges.filter(({ type }) => type === 'communication').map(({ target }) => target))
     const models = [...new Set(agents.map(({ data }) => data.model))].join(', ')
-    const count = agents.length === 1 ? '1 agent' : `${agents.length} agents`
+    const count = counted(agents.length, 'agent')
     const findings: Finding[] = [{ state: 'good', what: `Agency ${name}: ${count} on ${models}.` }]
     if (agents.some(({ data }) => data.model === DEMO_MODEL)) {
       const fix =

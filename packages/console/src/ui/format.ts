@@ -30,6 +30,9 @@ const WHOLE = new Intl.NumberFormat('en-US')
 
 export const whole = (count: number): string => WHOLE.format(count)
 
+/** `1 run`, `2,000 runs`. */
+export const counted = (count: number, noun: string): string => `${whole(count)} ${noun}${count === 1 ? '' : 's'}`
+
 export function bytes(count: number): string {
   const units = ['B', 'kB', 'MB', 'GB']
   let amount = count
