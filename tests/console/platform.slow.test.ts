@@ -304,6 +304,26 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     },
   )
 
+  test('whose runs and chats are listed is shown above them, and may be changed there', async () => {
+    const { platform, client, signedIn } = await startWithData()
+    const at = `/platform/members/${client.integrationId}/ada`
+    const { page, barriers } = await open(platform.url, { signedIn, at })
+    const main = page.getByRole('main')
+    const consumer = main.getByRole('textbox', { name: 'Consumer' })
+
+    await main.getByRole('link', { name: 'Runs', exact: true }).click()
+    await main.getByRole('link', { name: 'What is the weather?' }).waitFor()
+    expect(await consumer.inputValue()).toBe('ada')
+    expect(await main.getByRole('link', { name: 'Fail, please.' }).count()).toBe(0)
+    await consumer.fill('')
+    await main.getByRole('link', { name: 'Fail, please.' }).waitFor()
+    expect(await barriers()).toEqual([])
+    await page.goto(`${platform.url}/console/#/platform/chats?consumer=nobody`)
+
+    await page.getByText('No such chats').waitFor()
+    expect(await page.getByText('No chats yet').count()).toBe(0)
+  })
+
   test('a member that has used up the allowance is granted more', async () => {
     const { platform, client, signedIn } = await startWithClient()
     platform.provider.script([text('One.'), text('Two.')])

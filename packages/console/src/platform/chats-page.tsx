@@ -4,6 +4,7 @@ import { Badge, Status } from '../ui/badge.tsx'
 import { type Column, timeColumn } from '../ui/data-table.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
+import { ConsumerFilter } from './integration-page.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 
@@ -16,13 +17,7 @@ export function ChatsPage() {
       about="The conversations of your users, as they saw them."
       actions={
         <>
-          <input
-            aria-label="Consumer"
-            className="input w-40!"
-            placeholder="Consumer id"
-            value={consumer ?? ''}
-            onChange={(event) => set({ consumer: event.target.value })}
-          />
+          <ConsumerFilter />
           <IntegrationSelect value={integration} onPick={(id) => set({ integration: id })} all="All integrations" />
         </>
       }
@@ -34,9 +29,13 @@ export function ChatsPage() {
         columns={COLUMNS}
         keyOf={(chat) => chat.chatId}
         empty={
-          <Empty icon="inbox" title="No chats yet">
-            A chat begins with the first completion that is sent to an integration.
-          </Empty>
+          consumer ? (
+            <Empty icon="inbox" title="No such chats" />
+          ) : (
+            <Empty icon="inbox" title="No chats yet">
+              A chat begins with the first completion that is sent to an integration.
+            </Empty>
+          )
         }
       />
     </Page>

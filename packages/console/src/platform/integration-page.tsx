@@ -45,3 +45,17 @@ export const ConsumerField = ({ value, onChange }: ConsumerFieldProps) => (
     hint="As your programs name the user: consumerId of a completion."
   />
 )
+
+/** Whose records a list shows: it may have been chosen at the page of a member. */
+export function ConsumerFilter() {
+  const [{ consumer = '' }, set] = usePlatformSearch()
+  return (
+    <input
+      aria-label="Consumer"
+      className="input w-40!"
+      placeholder="Consumer id"
+      value={consumer}
+      onChange={(event) => set({ consumer: event.target.value })}
+    />
+  )
+}

@@ -6,6 +6,7 @@ import { Select } from '../ui/field.tsx'
 import { dollars, duration, millisecondsBetween, whole } from '../ui/format.ts'
 import { Empty, Page } from '../ui/page.tsx'
 import { IntegrationName, IntegrationSelect } from '../parts/integrations.tsx'
+import { ConsumerFilter } from './integration-page.tsx'
 import { PagedTable } from './paged-table.tsx'
 import { usePlatformSearch } from './search.ts'
 
@@ -20,6 +21,7 @@ export function PlatformRunsPage() {
       about="Every run of the platform, as it is recorded."
       actions={
         <>
+          <ConsumerFilter />
           <Select
             label="Status"
             value={status ?? ''}
