@@ -324,6 +324,24 @@ describe.skipIf(!canBrowse)('the pages of the platform', () => {
     expect(await page.getByText('No chats yet').count()).toBe(0)
   })
 
+  test('an empty list that cannot be read again says so', async () => {
+    const { platform, signedIn } = await startWithClient()
+    const { page } = await open(platform.url, { signedIn, at: '/settings' })
+    await page.clock.install()
+    await page.getByRole('link', { name: 'Webhooks' }).click()
+    await page.getByText('No webhooks yet').waitFor()
+
+    await page.route('**/v1/webhook_endpoints*', (route) => route.fulfill({ status: 500, body: 'broken' }))
+    await page.clock.runFor(10_000)
+    const failure = page.getByText('The server answered with 500.')
+    await expect.poll(async () => (await page.clock.runFor(1_000), failure.isVisible())).toBe(true)
+    await page.unrouteAll()
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await failure.waitFor({ state: 'detached' })
+
+    expect(await page.getByText('No webhooks yet').count()).toBe(1)
+  })
+
   test('a member that has used up the allowance is granted more', async () => {
     const { platform, client, signedIn } = await startWithClient()
     platform.provider.script([text('One.'), text('Two.')])

@@ -47,11 +47,10 @@ export function PagedTable<Item>({ path, door = 'platform', query = {}, empty, .
   // After another sign-in it may be a list of before.
   if (!pages.data || isRefusal(pages.error, 403)) return failure ?? <Loading />
   const rows = pages.data.pages.flatMap(({ data }) => data)
-  if (rows.length === 0) return empty
   return (
     <div className="flex flex-col gap-3">
       {failure}
-      <DataTable {...table} rows={rows} />
+      {rows.length === 0 ? empty : <DataTable {...table} rows={rows} />}
       {pages.hasNextPage && (
         <Button className="self-center" disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
           Load more
