@@ -48,7 +48,7 @@ function columns(show: (endpoint: WebhookEndpoint) => void): readonly Column<Web
       cell: (endpoint) => (
         <button
           type="button"
-          className="block max-w-60 truncate sm:max-w-72 text-left font-medium underline-offset-2 hover:underline"
+          className="block max-w-48 truncate sm:max-w-72 text-left font-medium underline-offset-2 hover:underline"
           onClick={() => show(endpoint)}
         >
           {endpoint.url}
