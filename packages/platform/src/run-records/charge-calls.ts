@@ -4,13 +4,14 @@ import { type ChargedRun, debitRun } from '../members/debit-and-refund.ts'
 import type { Limits } from '../members/allowance-policy.ts'
 import type { ModelCall } from './run-output.repo.ts'
 
-/** Charges finished model calls to the consumer that the run belongs to, each once. */
+/** Charges finished model calls to the consumer that the run belongs to, if it does to one, each once. The member is locked. */
 export async function chargeCalls(
   tx: Tx,
   { run, member }: { readonly run: ChargedRun; readonly member: Limits | null },
   calls: readonly ModelCall[],
 ): Promise<void> {
-  if (!member) return
+  if (run.memberId === null || calls.length === 0) return
+  if (!member) throw new Error('the member of a run vanished')
   const charges = calls.map(({ callSeq, usage }) => {
     const amounts = { messages: 0, tokens: usage.total_tokens, costMicro: microOf(usage.total_cost) }
     return debitRun(tx, { run, member, what: `call:${callSeq}` }, amounts)
