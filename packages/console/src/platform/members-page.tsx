@@ -50,8 +50,10 @@ const COLUMNS: readonly Column<Member>[] = [
         params={{ integration, consumer }}
         className="block max-w-36 font-medium underline-offset-2 hover:underline sm:max-w-72"
       >
-        <span className="block truncate">{displayName ?? consumer}</span>
-        {displayName !== null && <span className="block truncate text-xs font-normal text-soft">{consumer}</span>}
+        <span className="line-clamp-2 wrap-anywhere">{displayName ?? consumer}</span>
+        {displayName !== null && (
+          <span className="line-clamp-2 text-xs font-normal wrap-anywhere text-soft">{consumer}</span>
+        )}
         {allowance.exhausted && <Badge tone="bad">used up</Badge>}
       </Link>
     ),

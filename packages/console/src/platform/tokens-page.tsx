@@ -51,7 +51,15 @@ export function TokensPage() {
 }
 
 const COLUMNS: readonly Column<ConsumerTokensRevoked>[] = [
-  { name: 'Consumer', cell: ({ consumerId }) => consumerId ?? <Badge tone="warn">every consumer</Badge>, short: true },
+  {
+    name: 'Consumer',
+    cell: ({ consumerId }) =>
+      consumerId === null ? (
+        <Badge tone="warn">every consumer</Badge>
+      ) : (
+        <span className="line-clamp-2 max-w-40 wrap-anywhere sm:max-w-72">{consumerId}</span>
+      ),
+  },
   {
     name: 'Refused if made before',
     cell: ({ notBefore }) => <span className="text-soft">{moment(notBefore)}</span>,
