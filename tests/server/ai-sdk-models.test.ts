@@ -283,7 +283,7 @@ describe('anthropic(…) as the model of an agent', () => {
   })
 
   test.each(['', ';'])(
-    'the model is told that a data URL has no data, "data:%s…", however long it is',
+    'the model is told when a data URL holds no data, whatever its length: "data:%s…"',
     async (begin) => {
       const vendor = await startVendor()
       const server = await startTestServer({ agencies: soloAgency({ model: anthropicAt(vendor) }) })
